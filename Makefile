@@ -1,0 +1,34 @@
+# Every command a user or developer needs. `make` alone lists them.
+PY ?= .venv/bin/python
+BIN = $(dir $(PY))
+STAMP = .venv/.stamp
+
+help:            ## this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+
+setup: $(STAMP)  ## the virtual environment with everything the commands below need
+
+$(STAMP): pyproject.toml
+	python3 -m venv .venv
+	$(PY) -m pip install -q --disable-pip-version-check -e '.[dev]'
+	@touch $(STAMP)
+
+demo: setup      ## a real model, a real server, real texts: three ways of batching side by side
+	$(BIN)xirang demo
+
+fmt: setup       ## rewrite the code to the house style
+	$(BIN)ruff check --fix-only -q . ; $(BIN)ruff format -q .
+
+check: setup     ## style, types, layers (seconds)
+	$(BIN)ruff format --check -q . && $(BIN)ruff check -q . && $(BIN)codespell -q 3 && $(BIN)mypy --no-error-summary && $(BIN)lint-imports --no-cache >/dev/null || { $(BIN)lint-imports --no-cache | tail -30; exit 1; }
+
+test-fast: setup ## unit, property and short simulation tests (under a minute)
+	$(BIN)pytest -q -n 2 -m "not slow and not e2e"
+
+test: check      ## style, types, layers and every test, real servers on loopback included
+	$(BIN)pytest -q -n 2
+
+bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (about ten minutes)
+	$(PY) -m benchmarks.all
+
+.PHONY: help setup demo fmt check test-fast test bench

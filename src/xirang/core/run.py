@@ -1,0 +1,107 @@
+"""What the scheduler decides: runs to start, requests to give up; and how a run ended."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from xirang.core.request import Request
+
+
+class Trigger(Enum):
+    """Why a batch was cut when it was."""
+
+    THRESHOLD = "threshold"  # enough had gathered
+    WINDOW = "window"  # its oldest request had waited a whole window
+    DEADLINE = "deadline"  # waiting longer would have spent somebody's slack
+    ALONE = "alone"  # nobody else was expected in time
+    DRAIN = "drain"  # the server is going down
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One call of a model on one of its instances.
+
+    Attributes:
+        id: Unique; `Scheduler.complete` takes it.
+        model: Name of the model.
+        instance: Which of the model's instances runs it, lowest free number first.
+        requests: Whose rows it holds, in the order of the rows.
+        rows: Sum of the requests' rows.
+        length: The target length that all rows are padded to.
+        trigger: Why it was cut.
+        start_ns: When it was cut.
+        predicted_ns: How long the cost model expects it to take.
+        window_ns: The window of its lane at that moment.
+        depth: Requests of its model that stayed behind.
+    """
+
+    id: int
+    model: str
+    instance: int
+    requests: tuple[Request, ...]
+    rows: int
+    length: int
+    trigger: Trigger
+    start_ns: int
+    predicted_ns: int
+    window_ns: int
+    depth: int
+
+    @property
+    def elements(self) -> int:
+        """Elements of the run, padding included."""
+        return self.rows * self.length
+
+    @property
+    def padding(self) -> int:
+        """Elements of the run that are padding."""
+        return self.elements - sum(r.rows * r.length for r in self.requests)
+
+
+@dataclass(frozen=True, slots=True)
+class Expire:
+    """A request whose budget can no longer be kept: answer it now, never run it."""
+
+    request: Request
+
+
+Action = Run | Expire
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The run gave its answers.
+
+    Attributes:
+        ran_ns: Time on the instance, from assembly to split; teaches the cost model.
+    """
+
+    ran_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The run raised, wholly or for some requests; its time teaches nothing."""
+
+
+Outcome = Done | Failed
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The request is in a lane and will get exactly one answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The request was turned away at the door.
+
+    Attributes:
+        reason: What was full or overloaded, as a sentence for the client.
+        retry_after_ns: When a new try is likely to be admitted, from now.
+    """
+
+    reason: str
+    retry_after_ns: int
+
+
+Verdict = Admitted | Rejected

@@ -1,0 +1,53 @@
+"""What doors hand to the engine and what they get back: once, by callback, on the loop's thread."""
+
+from collections.abc import Callable
+
+import msgspec
+from numpy.typing import NDArray
+
+from xirang.errors import XirangError
+from xirang.tensors.tensor import Tensor
+
+
+class Answer(msgspec.Struct, gc=False):
+    """A request's outputs and how it came by them.
+
+    Attributes:
+        outputs: Name to array, in the model's order; only the outputs asked for.
+        batch_rows: Rows of the run it shared.
+        padding: Share of its run's elements that were padding, 0…1.
+        queue_ns: Arrival to start of the run.
+        run_ns: Assembly, model and split.
+    """
+
+    outputs: dict[str, NDArray]
+    batch_rows: int
+    padding: float
+    queue_ns: int
+    run_ns: int
+
+
+Reply = Callable[[Answer | XirangError], None]
+
+
+class Call(msgspec.Struct):
+    """One request as a door decoded it.
+
+    Attributes:
+        model: Name of the model.
+        inputs: Name to tensor.
+        reply: Called exactly once, with an answer or an error, on the loop's thread; it must not
+            raise, and may be called before `Engine.submit` returns.
+        version: None for the served one.
+        outputs: Names wanted; None for all.
+        budget_ns: Latency budget; None for the model's default.
+        priority: 1 is the highest, 0 the model's default.
+    """
+
+    model: str
+    inputs: dict[str, Tensor]
+    reply: Reply
+    version: str | None = None
+    outputs: tuple[str, ...] | None = None
+    budget_ns: int | None = None
+    priority: int = 0

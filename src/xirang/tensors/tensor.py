@@ -1,0 +1,66 @@
+"""A tensor on its way in: datatype, shape and bytes; nothing is copied before assembly."""
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+NUMPY_TYPES: dict[str, np.dtype] = {
+    "BOOL": np.dtype("?"),
+    "UINT8": np.dtype("u1"),
+    "UINT16": np.dtype("<u2"),
+    "UINT32": np.dtype("<u4"),
+    "UINT64": np.dtype("<u8"),
+    "INT8": np.dtype("i1"),
+    "INT16": np.dtype("<i2"),
+    "INT32": np.dtype("<i4"),
+    "INT64": np.dtype("<i8"),
+    "FP16": np.dtype("<f2"),
+    "FP32": np.dtype("<f4"),
+    "FP64": np.dtype("<f8"),
+    "BYTES": np.dtype(object),
+}
+"""Datatypes of the Open Inference Protocol, section "Tensor Data", as numpy types."""
+
+DATATYPES: dict[np.dtype, str] = {v: k for k, v in NUMPY_TYPES.items()}
+
+
+class Tensor(msgspec.Struct, gc=False):
+    """One input of one request.
+
+    Attributes:
+        datatype: A key of `NUMPY_TYPES`.
+        shape: Batch axis included.
+        data: Little-endian row-major bytes; for BYTES a list with one bytes object an element.
+    """
+
+    datatype: str
+    shape: tuple[int, ...]
+    data: bytes | memoryview | list[bytes]
+
+
+def of_array(array: NDArray) -> Tensor:
+    """The tensor of a numpy array.
+
+    Args:
+        array: Any shape. Object and string arrays become BYTES (strings as UTF-8).
+
+    Raises:
+        TypeError: Its type has no datatype in the Open Inference Protocol.
+    """
+    if array.dtype.kind in "OSU":
+        flat = [v if isinstance(v, bytes) else str(v).encode() for v in array.ravel()]
+        return Tensor("BYTES", array.shape, flat)
+    contiguous = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    datatype = DATATYPES.get(contiguous.dtype)
+    if datatype is None:
+        raise TypeError(f"no datatype for numpy {array.dtype}; expected one of {list(NUMPY_TYPES)}")
+    return Tensor(datatype, array.shape, contiguous.reshape(-1).view(np.uint8).data)
+
+
+def to_array(tensor: Tensor) -> NDArray:
+    """The numpy array of a tensor (a view of its bytes where there are bytes)."""
+    if isinstance(tensor.data, list):
+        array = np.empty(len(tensor.data), object)
+        array[:] = tensor.data
+        return array.reshape(tensor.shape)
+    return np.frombuffer(tensor.data, NUMPY_TYPES[tensor.datatype]).reshape(tensor.shape)
