@@ -1,0 +1,1 @@
+"""The shell around the core: the clock, the driver, instances and models, and the engine."""

@@ -3,10 +3,9 @@
 from collections.abc import Callable
 
 import msgspec
-from numpy.typing import NDArray
 
 from xirang.errors import XirangError
-from xirang.tensors.tensor import Tensor
+from xirang.tensors.tensor import Array, Tensor
 
 
 class Answer(msgspec.Struct, gc=False):
@@ -20,7 +19,7 @@ class Answer(msgspec.Struct, gc=False):
         run_ns: Assembly, model and split.
     """
 
-    outputs: dict[str, NDArray]
+    outputs: dict[str, Array]
     batch_rows: int
     padding: float
     queue_ns: int

@@ -1,0 +1,1 @@
+"""Windows into the server: sinks that fold the core's events."""

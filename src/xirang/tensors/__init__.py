@@ -1,0 +1,1 @@
+"""The data plane: requests' bytes assembled into runs, outputs split back to their owners."""

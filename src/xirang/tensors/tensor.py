@@ -1,10 +1,14 @@
 """A tensor on its way in: datatype, shape and bytes; nothing is copied before assembly."""
 
+from typing import Any
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-NUMPY_TYPES: dict[str, np.dtype] = {
+Array = NDArray[Any]
+
+NUMPY_TYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype("?"),
     "UINT8": np.dtype("u1"),
     "UINT16": np.dtype("<u2"),
@@ -21,7 +25,7 @@ NUMPY_TYPES: dict[str, np.dtype] = {
 }
 """Datatypes of the Open Inference Protocol, section "Tensor Data", as numpy types."""
 
-DATATYPES: dict[np.dtype, str] = {v: k for k, v in NUMPY_TYPES.items()}
+DATATYPES: dict[np.dtype[Any], str] = {v: k for k, v in NUMPY_TYPES.items()}
 
 
 class Tensor(msgspec.Struct, gc=False):
@@ -38,7 +42,7 @@ class Tensor(msgspec.Struct, gc=False):
     data: bytes | memoryview | list[bytes]
 
 
-def of_array(array: NDArray) -> Tensor:
+def of_array(array: Array) -> Tensor:
     """The tensor of a numpy array.
 
     Args:
@@ -57,7 +61,7 @@ def of_array(array: NDArray) -> Tensor:
     return Tensor(datatype, array.shape, contiguous.reshape(-1).view(np.uint8).data)
 
 
-def to_array(tensor: Tensor) -> NDArray:
+def to_array(tensor: Tensor) -> Array:
     """The numpy array of a tensor (a view of its bytes where there are bytes)."""
     if isinstance(tensor.data, list):
         array = np.empty(len(tensor.data), object)

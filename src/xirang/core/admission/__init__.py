@@ -1,0 +1,1 @@
+"""Who gets in: the decision at the door."""

@@ -1,0 +1,1 @@
+"""Batch assembly as numbers: which waiting requests are cheapest padded together."""

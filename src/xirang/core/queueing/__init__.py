@@ -1,0 +1,1 @@
+"""Where requests wait: lanes by priority and cost class; demand, window and threshold."""

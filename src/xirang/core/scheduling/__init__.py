@@ -1,0 +1,1 @@
+"""When a batch is cut, and which of the waiting requests go."""

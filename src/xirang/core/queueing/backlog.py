@@ -1,0 +1,99 @@
+"""All that waits for one model: its lanes, who is most urgent, who must leave."""
+
+import heapq
+from collections.abc import Iterable
+from itertools import chain
+
+from xirang.core.cost import CostModel
+from xirang.core.queueing.demand import Demand
+from xirang.core.queueing.lane import Lane
+from xirang.core.queueing.routing import cost_class, urgency_ns
+from xirang.core.request import Request
+from xirang.core.snapshot import LaneSnapshot
+
+CONSIDERED_MAX = 256
+"""Planning looks at this many of the most urgent requests, which bounds its time."""
+
+
+class Backlog:
+    """Requests of one model, filed by priority and cost class."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self.cost = cost
+        self.demand = Demand()
+        self.rows = 0
+        self.work_ns = 0.0  # predicted row costs of all that wait, without the calls
+        self._lanes: dict[tuple[int, int], Lane] = {}
+        self._filed: dict[int, tuple[Request, Lane, float]] = {}
+        self._latest: list[tuple[int, int]] = []  # heap of (latest start, id), some already gone
+
+    def __len__(self) -> int:
+        return len(self._filed)
+
+    def __contains__(self, request_id: int) -> bool:
+        return request_id in self._filed
+
+    def push(self, request: Request) -> int:
+        """File an admitted request.
+
+        Returns:
+            Its latest start: the instant at which its slack is gone.
+        """
+        work_ns = request.rows * self.cost.row_ns(request.length)
+        key = (request.priority, cost_class(work_ns))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(priority=key[0], cost_class=key[1])
+        lane.push(request)
+        self._filed[request.id] = (request, lane, work_ns)
+        self.rows += request.rows
+        self.work_ns += work_ns
+        # A cold model's prediction expires nobody: only the deadline itself does.
+        alone_ns = 0 if self.cost.is_cold else int(self.cost.call_ns() + work_ns)
+        latest_ns = request.deadline_ns - alone_ns
+        heapq.heappush(self._latest, (latest_ns, request.id))
+        return latest_ns
+
+    def remove(self, request_id: int) -> Request:
+        """Take out a request that runs, expires or is cancelled."""
+        request, lane, work_ns = self._filed.pop(request_id)
+        lane.remove(request)
+        if not lane:
+            del self._lanes[lane.priority, lane.cost_class]
+        self.rows -= request.rows
+        self.work_ns = max(0.0, self.work_ns - work_ns) if self._filed else 0.0
+        return request
+
+    def oldest_arrival_ns(self) -> int:
+        """Arrival of the request that has waited longest; there must be one."""
+        return min(lane.oldest().arrival_ns for lane in self._lanes.values())
+
+    def most_pressing(self) -> Request:
+        """The request whose slack ends first; there must be one."""
+        latest = self._latest
+        while latest[0][1] not in self._filed:
+            heapq.heappop(latest)
+        return self._filed[latest[0][1]][0]
+
+    def urgent(self, limit: int = CONSIDERED_MAX) -> list[Request]:
+        """Up to `limit` requests by virtual deadline, the most urgent first."""
+        waiting: Iterable[Request] = chain.from_iterable(self._lanes.values())
+        if len(self._filed) <= limit:
+            return sorted(waiting, key=urgency_ns)
+        return heapq.nsmallest(limit, waiting, key=urgency_ns)
+
+    def lanes(self) -> tuple[LaneSnapshot, ...]:
+        """What each lane holds, by priority and cost."""
+        return tuple(self._lanes[key].snapshot() for key in sorted(self._lanes))
+
+    def check_integrity(self) -> None:
+        """Counts are sums, no lane is empty, everybody filed stands in one lane and the heap."""
+        for lane in self._lanes.values():
+            assert len(lane) > 0
+            lane.check_integrity()
+        assert self.rows == sum(lane.rows for lane in self._lanes.values())
+        assert len(self._filed) == sum(len(lane) for lane in self._lanes.values())
+        assert set(self._filed) <= {id for _, id in self._latest}
+        assert abs(self.work_ns - sum(w for _, _, w in self._filed.values())) < 1e-3 * (
+            1 + self.work_ns
+        )

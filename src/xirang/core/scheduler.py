@@ -1,0 +1,305 @@
+"""Every decision between the door and the device, composed from the rooms of the core.
+
+The scheduler does no I/O and never reads a clock. A shell feeds it facts, each with the time at
+which it happened, and carries out what `poll` returns:
+
+    verdict = scheduler.submit(request, now_ns=now)
+    scheduler.complete(run_id, now_ns=now, outcome=Done(ran_ns))
+    for action in scheduler.poll(now_ns=now): ...   # start a Run, answer an Expire
+    sleep_until(scheduler.wakeup_ns())
+
+The same calls in the same order give the same decisions, whatever the clock behind `now_ns` is;
+that is how the simulator runs this very class. Batches are bound late: while all instances are
+busy the lanes keep filling, and a run is formed only when an instance is free to take it.
+"""
+
+import heapq
+from collections import deque
+
+from xirang.core.admission import gate
+from xirang.core.batching.grouping import runs_of
+from xirang.core.cost import CostModel
+from xirang.core.event import (
+    Event,
+    RequestCancelled,
+    RequestExpired,
+    RequestRejected,
+    RunEnded,
+    RunStarted,
+)
+from xirang.core.policy import Policy
+from xirang.core.queueing import window
+from xirang.core.queueing.backlog import Backlog
+from xirang.core.request import Request
+from xirang.core.run import Action, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
+from xirang.core.scheduling.launch import Candidate, Launch, next_launch, window_ns
+from xirang.core.scheduling.selection import Group, choose
+from xirang.core.snapshot import ModelSnapshot, Snapshot
+
+EVENTS_MAX = 65_536
+
+
+class _Device:
+    """Something with time to share: how many runs it holds at once and who may use it."""
+
+    __slots__ = ("models", "parallelism", "running", "wakeup_ns")
+
+    def __init__(self, parallelism: int) -> None:
+        self.parallelism = parallelism
+        self.running = 0
+        self.models: list[_Model] = []
+        self.wakeup_ns: int | None = None  # when its next launch is due, if that is later
+
+
+class _Model:
+    """One model's policy, its backlog and which of its instances are free."""
+
+    __slots__ = ("backlog", "cost", "device", "free", "name", "policy")
+
+    def __init__(self, name: str, policy: Policy, cost: CostModel, device: _Device) -> None:
+        self.name = name
+        self.policy = policy
+        self.cost = cost
+        self.device = device
+        self.backlog = Backlog(cost)
+        self.free = list(range(policy.instances))  # ascending: the lowest number goes first
+
+
+class Scheduler:
+    """Lanes in front of models, models in front of devices."""
+
+    def __init__(self, *, devices: dict[str, int]) -> None:
+        """Start with no models.
+
+        Args:
+            devices: Name to the number of runs that it holds at once.
+        """
+        assert all(parallelism >= 1 for parallelism in devices.values())
+        self._devices = {name: _Device(parallelism) for name, parallelism in devices.items()}
+        self._models: dict[str, _Model] = {}
+        self._model_of: dict[int, _Model] = {}  # where each waiting request waits
+        self._latest: list[tuple[int, int]] = []  # heap of (latest start, id), some already gone
+        self._running: dict[int, Run] = {}
+        self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._next_run_id = 1
+        self._is_draining = False
+
+    # ------------------------------------------------------------------ models
+
+    def add_model(self, name: str, policy: Policy, cost: CostModel) -> None:
+        """Take requests for one more model."""
+        assert name not in self._models
+        model = _Model(name, policy, cost, self._devices[policy.device])
+        self._models[name] = model
+        model.device.models.append(model)
+
+    def remove_model(self, name: str) -> None:
+        """Forget a model for which nothing waits or runs any more."""
+        model = self._models.pop(name)
+        assert model.backlog.demand.in_flight == 0
+        model.device.models.remove(model)
+
+    # ------------------------------------------------------------------ facts
+
+    def submit(self, request: Request, *, now_ns: int) -> Verdict:
+        """A request came: admit it into its lane, or say why not."""
+        model = self._models[request.model]
+        backlog, device = model.backlog, model.device
+        verdict = gate.decide(
+            depth=len(backlog),
+            depth_max=model.policy.depth_max,
+            drained_ns=int(backlog.work_ns) // device.parallelism,
+            is_draining=self._is_draining,
+        )
+        if isinstance(verdict, Rejected):
+            self._events.append(RequestRejected(request, verdict.reason))
+            return verdict
+        heapq.heappush(self._latest, (backlog.push(request), request.id))
+        backlog.demand.on_arrival(
+            now_ns=now_ns, work_ns=request.rows * self._share_ns(model, request)
+        )
+        self._model_of[request.id] = model
+        return verdict
+
+    def cancel(self, request_id: int, *, now_ns: int) -> bool:
+        """The client went away: take its request out of its lane.
+
+        Returns:
+            False if it no longer waits (it runs, or was answered).
+        """
+        model = self._model_of.pop(request_id, None)
+        if model is None:
+            return False
+        request = model.backlog.remove(request_id)
+        model.backlog.demand.on_departure(now_ns=now_ns)
+        self._events.append(RequestCancelled(request, now_ns))
+        return True
+
+    def complete(self, run_id: int, *, now_ns: int, outcome: Outcome) -> Run:
+        """A run ended: its instance is free, and its time teaches the cost model."""
+        run = self._running.pop(run_id)
+        model = self._models[run.model]
+        model.device.running -= 1
+        model.free.append(run.instance)
+        model.free.sort()
+        model.backlog.demand.on_departure(now_ns=now_ns, count=len(run.requests))
+        if isinstance(outcome, Done):
+            model.cost.observe(rows=run.rows, length=run.length, ran_ns=outcome.ran_ns)
+        self._events.append(RunEnded(run, outcome, now_ns))
+        return run
+
+    def drain(self) -> None:
+        """Admit nobody any more and keep nobody waiting for company."""
+        self._is_draining = True
+
+    # ------------------------------------------------------------------ decisions
+
+    def poll(self, *, now_ns: int) -> list[Action]:
+        """What must happen now: requests to give up, runs to start."""
+        actions: list[Action] = []
+        while (latest_ns := self._first_latest_ns()) is not None and latest_ns < now_ns:
+            actions.append(self._expire(heapq.heappop(self._latest)[1], now_ns))
+        for device in self._devices.values():
+            device.wakeup_ns = None
+            while device.running < device.parallelism:
+                launch = self._next_launch(device, now_ns)
+                if launch is None:
+                    break
+                if launch.at_ns > now_ns:
+                    device.wakeup_ns = launch.at_ns
+                    break
+                actions.append(self._cut(launch, now_ns))
+        return actions
+
+    def wakeup_ns(self) -> int | None:
+        """When to poll next if nothing else happens; None if nothing waits for a time."""
+        times = [d.wakeup_ns for d in self._devices.values() if d.wakeup_ns is not None]
+        latest_ns = self._first_latest_ns()
+        if latest_ns is not None:
+            times.append(latest_ns + 1)  # an instant later its slack is gone
+        return min(times, default=None)
+
+    def _first_latest_ns(self) -> int | None:
+        latest, waiting = self._latest, self._model_of
+        while latest and latest[0][1] not in waiting:
+            heapq.heappop(latest)
+        return latest[0][0] if latest else None
+
+    def _expire(self, request_id: int, now_ns: int) -> Expire:
+        model = self._model_of.pop(request_id)
+        request = model.backlog.remove(request_id)
+        model.backlog.demand.on_departure(now_ns=now_ns)
+        self._events.append(RequestExpired(request, now_ns))
+        return Expire(request)
+
+    def _next_launch(self, device: _Device, now_ns: int) -> Launch | None:
+        ready = [model for model in device.models if model.free and model.backlog]
+        if not ready:
+            return None
+        candidates = [self._candidate(model, now_ns) for model in ready]
+        launch = next_launch(candidates, now_ns=now_ns, parallelism=device.parallelism)
+        if self._is_draining:
+            return Launch(now_ns, launch.model, Trigger.DRAIN, 0)
+        return launch
+
+    def _candidate(self, model: _Model, now_ns: int) -> Candidate:
+        backlog, policy, cost = model.backlog, model.policy, model.cost
+        threshold_ns = window.threshold_ns(call_ns=cost.call_ns())
+        batch_ns = cost.call_ns() + min(backlog.work_ns, threshold_ns)
+        one_more_ns = backlog.work_ns / backlog.rows
+        load = backlog.demand.load(now_ns=now_ns, parallelism=model.device.parallelism)
+        return Candidate(
+            model=model.name,
+            oldest_arrival_ns=backlog.oldest_arrival_ns(),
+            deadline_ns=backlog.most_pressing().deadline_ns,
+            run_ns=int((batch_ns + one_more_ns) * (1.0 + cost.margin_wait())),
+            patience=window.patience(load=load, efficiency=policy.efficiency),
+            company=backlog.demand.company(),
+            is_full=backlog.rows >= policy.rows_max or batch_ns >= threshold_ns,
+            window_ns_max=policy.window_ns_max,
+        )
+
+    def _cut(self, launch: Launch, now_ns: int) -> Run:
+        """Form the run of a launch and take its requests out of their lanes."""
+        model = self._models[launch.model]
+        group = self._choose(model, now_ns)
+        for request in group.requests:
+            model.backlog.remove(request.id)
+            del self._model_of[request.id]
+        run = Run(
+            id=self._next_run_id,
+            model=model.name,
+            instance=model.free.pop(0),
+            requests=tuple(group.requests),
+            rows=sum(request.rows for request in group.requests),
+            length=group.length,
+            trigger=launch.trigger,
+            start_ns=now_ns,
+            predicted_ns=group.run_ns,
+            window_ns=launch.window_ns,
+            depth=len(model.backlog),
+        )
+        self._next_run_id += 1
+        model.device.running += 1
+        self._running[run.id] = run
+        self._events.append(RunStarted(run))
+        return run
+
+    def _choose(self, model: _Model, now_ns: int) -> Group:
+        cost, groups = model.cost, []
+        for requests in runs_of(model.backlog.urgent(), policy=model.policy, cost=cost):
+            rows = sum(request.rows for request in requests)
+            length = max(request.length for request in requests)
+            groups.append(Group(requests, length, cost.predict_ns(rows=rows, length=length)))
+        return choose(groups, now_ns=now_ns, parallelism=model.device.parallelism)
+
+    def _share_ns(self, model: _Model, request: Request) -> float:
+        """Device time of one row in good company: its own work and a little of the call."""
+        return model.cost.row_ns(request.length) * (1 + window.MARGINAL_SAVING_MIN)
+
+    # ------------------------------------------------------------------ observers
+
+    def drain_events(self) -> list[Event]:
+        """What happened since the last call (the oldest are lost if nobody asks for long)."""
+        events = list(self._events)
+        self._events.clear()
+        return events
+
+    def snapshot(self, *, now_ns: int) -> Snapshot:
+        """What is now."""
+        models = (self._snapshot(model, now_ns) for model in self._models.values())
+        return Snapshot(models=tuple(models), is_draining=self._is_draining)
+
+    def _snapshot(self, model: _Model, now_ns: int) -> ModelSnapshot:
+        backlog, policy = model.backlog, model.policy
+        load = backlog.demand.load(now_ns=now_ns, parallelism=model.device.parallelism)
+        patience = window.patience(load=load, efficiency=policy.efficiency)
+        return ModelSnapshot(
+            model=model.name,
+            waiting=len(backlog),
+            running=policy.instances - len(model.free),
+            work_ns=int(backlog.work_ns),
+            demand=load,
+            window_ns=window_ns(
+                patience=patience, slack_ns=policy.window_ns_max, window_ns_max=policy.window_ns_max
+            ),
+            threshold_ns=int(window.threshold_ns(call_ns=model.cost.call_ns())),
+            lanes=backlog.lanes(),
+        )
+
+    def check_integrity(self) -> None:
+        """What must hold after every call; for tests, and for the driver when it is idle."""
+        for model in self._models.values():
+            model.backlog.check_integrity()
+            running = [run for run in self._running.values() if run.model == model.name]
+            assert sorted([*model.free, *(run.instance for run in running)]) == list(
+                range(model.policy.instances)
+            )
+            in_flight = len(model.backlog) + sum(len(run.requests) for run in running)
+            assert model.backlog.demand.in_flight == in_flight
+        for device in self._devices.values():
+            names = {model.name for model in device.models}
+            running_count = sum(run.model in names for run in self._running.values())
+            assert 0 <= device.running == running_count <= device.parallelism
+        waiting = sum(len(model.backlog) for model in self._models.values())
+        assert len(self._model_of) == waiting

@@ -1,0 +1,110 @@
+"""When to start: wait for company as long as that is useful and harms no deadline.
+
+A candidate is what one model would run now. For each there is a latest start: its earliest
+deadline less its own time with one more request in it (after that instant no further request
+could join, so waiting longer is useless: the frontrun moment of Symphony, Chen et al., arXiv
+2308.07470). Several candidates on one device are deferred *jointly*, by a backward chain in
+order of deadlines: the last may start so late that it just meets its deadline, the one before
+must also leave room for it, and so on. Deferring each for itself misses deadlines even at a
+tenth of the capacity.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xirang.core.run import Trigger
+
+HOPE_MIN = 0.3
+"""Expected company below which a lone request is not kept waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One model that could start a run now.
+
+    Attributes:
+        model: Its name.
+        oldest_arrival_ns: From here its window counts.
+        deadline_ns: The earliest deadline among its requests.
+        run_ns: Predicted time of its run with one more request, by the cautious margin.
+        patience: Share of its slack that may be waited away (queueing/window.py).
+        company: Requests expected to join in a nanosecond.
+        is_full: Whether enough has gathered.
+        window_ns_max: Its policy's.
+    """
+
+    model: str
+    oldest_arrival_ns: int
+    deadline_ns: int
+    run_ns: int
+    patience: float
+    company: float
+    is_full: bool
+    window_ns_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """The next run of a device.
+
+    Attributes:
+        at_ns: Not before this instant.
+        model: Whose run.
+        trigger: What makes it go then.
+        window_ns: How long its oldest request may wait.
+    """
+
+    at_ns: int
+    model: str
+    trigger: Trigger
+    window_ns: int
+
+
+def next_launch(candidates: Sequence[Candidate], *, now_ns: int, parallelism: int) -> Launch:
+    """Which candidate goes next, and when.
+
+    Args:
+        candidates: At least one.
+        now_ns: The time.
+        parallelism: Runs that the device can hold at once.
+    """
+    ordered = sorted(candidates, key=lambda c: c.deadline_ns)
+    latest = _latest_starts(ordered, parallelism=parallelism)
+    launches = [_launch(c, latest_ns=at_ns) for c, at_ns in zip(ordered, latest, strict=True)]
+    due = [launch for launch in launches if launch.at_ns <= now_ns]
+    # Of those that are due the most urgent goes; else the one whose time comes first.
+    return due[0] if due else min(launches, key=lambda launch: launch.at_ns)
+
+
+def window_ns(*, patience: float, slack_ns: int, window_ns_max: int) -> int:
+    """How long the oldest request may be kept waiting for company, within its slack."""
+    return max(0, min(int(patience * slack_ns), window_ns_max))
+
+
+def _latest_starts(ordered: Sequence[Candidate], *, parallelism: int) -> list[int]:
+    """The backward chain: latest start of each candidate, given all that come after it."""
+    latest: list[int] = []
+    room_ns: int | None = None
+    for candidate in reversed(ordered):
+        start_ns = candidate.deadline_ns - candidate.run_ns
+        if room_ns is not None:
+            start_ns = min(start_ns, room_ns - candidate.run_ns // parallelism)
+        room_ns = start_ns
+        latest.append(start_ns)
+    latest.reverse()
+    return latest
+
+
+def _launch(candidate: Candidate, *, latest_ns: int) -> Launch:
+    arrival_ns = candidate.oldest_arrival_ns
+    wait_ns = window_ns(
+        patience=candidate.patience,
+        slack_ns=latest_ns - arrival_ns,
+        window_ns_max=candidate.window_ns_max,
+    )
+    if candidate.is_full:
+        return Launch(arrival_ns, candidate.model, Trigger.THRESHOLD, wait_ns)
+    if candidate.company * wait_ns < HOPE_MIN:
+        return Launch(arrival_ns, candidate.model, Trigger.ALONE, wait_ns)
+    trigger = Trigger.WINDOW if arrival_ns + wait_ns < latest_ns else Trigger.DEADLINE
+    return Launch(arrival_ns + wait_ns, candidate.model, trigger, wait_ns)

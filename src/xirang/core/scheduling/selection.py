@@ -1,0 +1,61 @@
+"""Which of the possible runs goes now: feasibility first, then value for device time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xirang.core.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Requests that would make one run.
+
+    Attributes:
+        requests: In the order of their rows.
+        length: Their target length.
+        run_ns: Predicted time, with the margin for sizing.
+    """
+
+    requests: Sequence[Request]
+    length: int
+    run_ns: int
+
+    @property
+    def deadline_ns(self) -> int:
+        """The earliest of its requests'."""
+        return min(request.deadline_ns for request in self.requests)
+
+
+def choose(groups: Sequence[Group], *, now_ns: int, parallelism: int) -> Group:
+    """The group to run now.
+
+    If all groups, run by earliest deadline, are on time, the most urgent goes. If not, that order
+    would spend the device on work that is late anyway and drag the rest after it; then the group
+    with the most on-time requests for its time goes (the density rule of Shepherd, NSDI 2023).
+
+    Args:
+        groups: At least one.
+        now_ns: The time.
+        parallelism: Runs that the device can hold at once.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    ordered = sorted(groups, key=lambda group: group.deadline_ns)
+    if _all_on_time(ordered, now_ns=now_ns, parallelism=parallelism):
+        return ordered[0]
+    return max(ordered, key=lambda group: _density(group, now_ns=now_ns))
+
+
+def _all_on_time(ordered: Sequence[Group], *, now_ns: int, parallelism: int) -> bool:
+    queued_ns = 0
+    for group in ordered:
+        if now_ns + queued_ns // parallelism + group.run_ns > group.deadline_ns:
+            return False
+        queued_ns += group.run_ns
+    return True
+
+
+def _density(group: Group, *, now_ns: int) -> float:
+    end_ns = now_ns + group.run_ns
+    on_time = sum(1 for request in group.requests if request.deadline_ns >= end_ns)
+    return on_time / max(1, group.run_ns)
