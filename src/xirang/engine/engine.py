@@ -1,0 +1,434 @@
+"""The engine: requests in, answers out by callback; models on instances behind one scheduler."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xirang.core.cost import CostModel
+from xirang.core.event import Event
+from xirang.core.policy import Policy
+from xirang.core.request import PRIORITY_LOW, PRIORITY_NORMAL, Request
+from xirang.core.run import Outcome, Rejected, Run
+from xirang.core.scheduler import Scheduler
+from xirang.engine.call import Answer, Call
+from xirang.engine.clock import Clock, MonotonicClock, unix_ms
+from xirang.engine.driver import Driver
+from xirang.engine.info import ModelInfo, describe
+from xirang.engine.instances import Instance, MakeInstance, Post, Startable
+from xirang.engine.model import Extent, Member, Model, TensorWork
+from xirang.engine.parts import Join, cut_rows
+from xirang.errors import (
+    Cancelled,
+    Expired,
+    InvalidRequest,
+    NotReady,
+    TooBusy,
+    UnknownModel,
+    XirangError,
+)
+from xirang.observe.metrics import render
+from xirang.observe.statistics import Statistics
+from xirang.tensors.tensor import NUMPY_TYPES, Array, of_array
+
+Finish = Callable[[Any, Run | None], None]
+"""Takes a member's result or an error, and the run it came from if it ran."""
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """A request on its way: what an instance needs, and who waits for it."""
+
+    request: Request
+    member: Any
+    finish: Finish
+
+
+@dataclass(slots=True, eq=False)
+class _Served:
+    """What stands behind the lanes of one name."""
+
+    policy: Policy
+    make: MakeInstance
+    model: Model | None
+    instances: list[Startable] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """A claim on an answer, to be given back if the client goes away."""
+
+    engine: "Engine"
+    request_ids: Sequence[int]
+
+    def cancel(self) -> None:
+        """Take the request out of its lane; if it already runs, its answer is dropped."""
+        for request_id in self.request_ids:
+            self.engine.cancel(request_id)
+
+
+class Engine:
+    """Serves models on the running event loop."""
+
+    def __init__(self, *, parallelism: int = 1, clock: Clock | None = None) -> None:
+        """Start with no models.
+
+        Args:
+            parallelism: Runs that the device holds at once; for a CPU its cores.
+            clock: The time; the machine's own by default.
+        """
+        self._clock = clock or MonotonicClock()
+        self._scheduler = Scheduler(devices={"cpu": parallelism})
+        self._driver = Driver(
+            self._scheduler,
+            clock=self._clock,
+            launch=self._launch,
+            expire=self._expire,
+            observe=self._observe,
+        )
+        self._statistics = Statistics(unix_ms=unix_ms)
+        self._served: dict[str, _Served] = {}
+        self._pending: dict[int, _Pending] = {}
+        self._next_id = 1
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_draining = False
+        self._emptied: asyncio.Event | None = None
+
+    # ------------------------------------------------------------------ life
+
+    def add(self, model: Model) -> None:
+        """Serve one more model, loaded and probed."""
+
+        def make(name: str, post: Post) -> Startable:
+            return Instance(name, TensorWork(model, model.executable), post)
+
+        self.add_lanes(model.name, model.policy, model.cost, make, model=model)
+        self._statistics.models[model.name].version = model.version
+
+    def add_lanes(
+        self,
+        name: str,
+        policy: Policy,
+        cost: CostModel,
+        make: MakeInstance,
+        *,
+        model: Model | None = None,
+    ) -> None:
+        """Schedule members of any kind under a name; `enter` takes them.
+
+        Args:
+            name: Of the lanes.
+            policy: How they are scheduled.
+            cost: How long their runs take.
+            make: Makes one instance, given its name and where results go.
+            model: What clients may ask about, if there is a model.
+        """
+        served = _Served(policy, make, model)
+        self._scheduler.add_model(name, policy, cost)
+        self._statistics.add_model(name, "1")
+        self._served[name] = served
+        if self._loop is not None:
+            self._start_instances(name, served)
+
+    async def start(self) -> "Engine":
+        """Live on the running loop; starts the instances' threads."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._driver.attach(self._loop)
+            for name, served in self._served.items():
+                self._start_instances(name, served)
+        return self
+
+    async def drain(self) -> None:
+        """Admit nobody any more; return when everybody who is in has been answered."""
+        self._is_draining = True
+        self._driver.drain()
+        if self._pending:
+            self._emptied = asyncio.Event()
+            await self._emptied.wait()
+
+    async def close(self) -> None:
+        """Drain and end the threads."""
+        if self._loop is None:
+            return
+        await self.drain()
+        for served in self._served.values():
+            for instance in served.instances:
+                instance.close()
+            served.instances.clear()
+
+    async def __aenter__(self) -> "Engine":
+        return await self.start()
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    # ------------------------------------------------------------------ requests
+
+    async def infer(
+        self,
+        model: str,
+        inputs: Mapping[str, Any],
+        *,
+        budget_ms: float | None = None,
+        priority: int = 0,
+        outputs: Sequence[str] | None = None,
+    ) -> dict[str, Array]:
+        """Run one request.
+
+        Args:
+            model: Name of the model.
+            inputs: Name to array (or nested list), batch axis first.
+            budget_ms: Latency budget; the model's default if None.
+            priority: 1 is the highest; 0 is the default.
+            outputs: Names wanted; all if None.
+
+        Returns:
+            Name to array, rows in the order of the inputs.
+
+        Raises:
+            XirangError: What was wrong, or that it came too late.
+        """
+        await self.start()
+        assert self._loop is not None
+        future: asyncio.Future[dict[str, Array]] = self._loop.create_future()
+
+        def reply(answer: Answer | XirangError) -> None:
+            if future.done():
+                return
+            if isinstance(answer, XirangError):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer.outputs)
+
+        tensors = {name: of_array(self._array(model, name, v)) for name, v in inputs.items()}
+        ticket = self.submit(
+            Call(
+                model=model,
+                inputs=tensors,
+                reply=reply,
+                outputs=None if outputs is None else tuple(outputs),
+                budget_ns=None if budget_ms is None else int(budget_ms * 1e6),
+                priority=priority,
+            )
+        )
+        try:
+            return await future
+        except asyncio.CancelledError:
+            ticket.cancel()
+            raise
+
+    def submit(self, call: Call) -> Ticket:
+        """Take one decoded request; `call.reply` gets its answer.
+
+        Raises:
+            XirangError: It is not admitted, and why; nothing will be replied then.
+        """
+        model = self._find(call.model, call.version)
+        extent = model.admit(call.inputs)
+        names = model.signature.output_names
+        wanted = names if call.outputs is None else _known(call.outputs, names, call.model)
+        arrival_ns = self._clock.now_ns()
+        budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
+        reply = call.reply
+
+        if extent.rows <= model.policy.max_batch_size:
+
+            def finish(result: Any, run: Run | None) -> None:
+                if isinstance(result, XirangError):
+                    reply(result)
+                    return
+                assert run is not None
+                queue_ns = run.start_ns - arrival_ns
+                padding = run.padding / run.elements
+                run_ns = self._clock.now_ns() - run.start_ns
+                reply(Answer(result, run.rows, padding, queue_ns, run_ns))
+
+            member = Member(call.inputs, extent, wanted)
+            times = (arrival_ns, arrival_ns + budget_ns)
+            return Ticket(
+                self, (self.enter(model.name, member, extent, times, call.priority, finish),)
+            )
+        return self._submit_parts(call, model, extent, wanted, (arrival_ns, arrival_ns + budget_ns))
+
+    def enter(
+        self,
+        name: str,
+        member: Any,
+        extent: Extent,
+        times: tuple[int, int],
+        priority: int,
+        finish: Finish,
+    ) -> int:
+        """Offer one member to the scheduler.
+
+        Args:
+            name: Of the lanes.
+            member: What an instance's work takes.
+            extent: How large it is.
+            times: Arrival and deadline.
+            priority: 1 is the highest, 0 the default.
+            finish: Gets the result once.
+
+        Returns:
+            The request's id.
+        """
+        if self._loop is None:
+            raise NotReady("the engine has not been started; expected `await engine.start()`")
+        if times[1] <= times[0]:
+            raise Expired("the latency budget was spent before the request arrived")
+        request = Request(
+            id=self._next_id,
+            model=name,
+            arrival_ns=times[0],
+            deadline_ns=times[1],
+            priority=min(priority, PRIORITY_LOW) if priority > 0 else PRIORITY_NORMAL,
+            rows=extent.rows,
+            length=extent.length,
+            group=extent.group,
+        )
+        self._next_id += 1
+        verdict = self._driver.submit(request)
+        if isinstance(verdict, Rejected):
+            if self._is_draining:
+                raise NotReady(verdict.reason)
+            raise TooBusy(verdict.reason, retry_after_ns=verdict.retry_after_ns)
+        self._pending[request.id] = _Pending(request, member, finish)
+        return request.id
+
+    def cancel(self, request_id: int) -> None:
+        """The owner of a request went away."""
+        if self._driver.cancel(request_id):
+            self._settle(request_id, Cancelled("the client went away"), None)
+        elif (pending := self._pending.get(request_id)) is not None:
+            pending.finish = _drop
+
+    def _submit_parts(
+        self,
+        call: Call,
+        model: Model,
+        extent: Extent,
+        wanted: Sequence[str],
+        times: tuple[int, int],
+    ) -> Ticket:
+        """A request with more rows than a run may hold: cut, run in parts, join again."""
+        parts = cut_rows(call.inputs, extent, model.policy.max_batch_size)
+        join = Join(call.reply, count=len(parts), clock=self._clock, arrival_ns=times[0])
+        ids: list[int] = []
+        ticket = Ticket(self, ids)
+        join.on_error = ticket.cancel
+        for index, (inputs, part) in enumerate(parts):
+            member = Member(inputs, part, wanted)
+            try:
+                ids.append(
+                    self.enter(model.name, member, part, times, call.priority, join.finish(index))
+                )
+            except XirangError:
+                join.close()
+                ticket.cancel()
+                raise
+        return ticket
+
+    # ------------------------------------------------------------------ what the driver asks for
+
+    def _launch(self, run: Run) -> None:
+        members = [self._pending[request.id].member for request in run.requests]
+        self._served[run.model].instances[run.instance].start(run, members)
+
+    def _expire(self, request: Request) -> None:
+        budget_ms = (request.deadline_ns - request.arrival_ns) / 1e6
+        reason = f"Request timeout expired: the budget of {budget_ms:g} ms cannot be kept any more"
+        self._settle(request.id, Expired(reason), None)
+
+    def _finished(self, run: Run, results: Sequence[Any], outcome: Outcome) -> None:
+        self._driver.complete(run.id, outcome)
+        for request, result in zip(run.requests, results, strict=True):
+            self._settle(request.id, result, run)
+
+    def _settle(self, request_id: int, result: Any, run: Run | None) -> None:
+        pending = self._pending.pop(request_id)
+        pending.finish(result, run)
+        if not self._pending and self._emptied is not None:
+            self._emptied.set()
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._statistics.on_event(event)
+
+    def _start_instances(self, name: str, served: _Served) -> None:
+        assert self._loop is not None
+        post = Post(self._loop, self._clock, self._finished)
+        for number in range(served.policy.instances):
+            served.instances.append(served.make(f"{name}-{number}", post))
+
+    def _array(self, model: str, name: str, value: Any) -> Array:
+        """Lists take the datatype that the model expects; arrays are believed."""
+        if isinstance(value, np.ndarray):
+            return value
+        for spec in self._find(model, None).signature.inputs:
+            if spec.name == name:
+                return np.asarray(value, NUMPY_TYPES[spec.datatype])
+        return np.asarray(value)
+
+    # ------------------------------------------------------------------ what doors ask about
+
+    def now_ns(self) -> int:
+        """The engine's time, for deadlines."""
+        return self._clock.now_ns()
+
+    def is_live(self) -> bool:
+        """Whether the loop answers at all."""
+        return True
+
+    def is_ready(self) -> bool:
+        """Whether all models are served and new requests are admitted."""
+        return self._loop is not None and not self._is_draining
+
+    def model_names(self) -> list[str]:
+        """Names of the served models."""
+        return list(self._served)
+
+    def model(self, name: str, version: str | None = None) -> ModelInfo:
+        """What clients may know about a model.
+
+        Raises:
+            UnknownModel: There is none of that name or version.
+        """
+        return describe(self._find(name, version), is_ready=self.is_ready())
+
+    def statistics(self, name: str | None = None) -> dict[str, Any]:
+        """Counts and times in the form of the statistics extension of the v2 protocol."""
+        if name is not None:
+            self._find(name, None)
+        return self._statistics.as_v2(name)
+
+    def metrics_text(self) -> str:
+        """Prometheus text."""
+        snapshot = self._scheduler.snapshot(now_ns=self._clock.now_ns())
+        return render(self._statistics, snapshot)
+
+    def _find(self, name: str, version: str | None) -> Model:
+        served = self._served.get(name)
+        if served is None or served.model is None:
+            raise UnknownModel(f"Request for unknown model: '{name}' is not found")
+        if version and version != served.model.version:
+            raise UnknownModel(
+                f"Request for unknown model: '{name}' version {version} is not found"
+            )
+        return served.model
+
+
+def _known(wanted: Sequence[str], names: Sequence[str], model: str) -> Sequence[str]:
+    for name in wanted:
+        if name not in names:
+            raise InvalidRequest(
+                f"unexpected inference output '{name}' for model '{model}'; "
+                f"expected one of {list(names)}"
+            )
+    return wanted
+
+
+def _drop(_result: Any, _run: Run | None) -> None:
+    """Nobody waits for this answer any more."""
