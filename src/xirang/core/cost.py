@@ -10,7 +10,7 @@ and Huber weights (P. J. Huber, Robust Statistics, 1981), so that neither drift 
 run bends it for long. Times are nanoseconds; the weights are floats, what is asked for is int.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -38,6 +38,7 @@ class CostModel:
 
     def __init__(self) -> None:
         self._weights: Vector = list(COLD_PRIOR)
+        self._law = COLD_PRIOR  # the weights without the negative parts of learning
         self._scales: Vector = [COLD_PRIOR[0], 1e4, 1e4, 1e2]
         self._covariance = _identity(1.0)
         self._residual_scale = 0.15
@@ -51,18 +52,18 @@ class CostModel:
         return self.observations < COLD_RUNS
 
     @property
-    def weights(self) -> tuple[float, ...]:
+    def weights(self) -> tuple[float, float, float, float]:
         """w0…w3 in nanoseconds."""
-        return tuple(max(0.0, w) for w in self._weights)
+        return self._law
 
     def call_ns(self) -> float:
         """w0, what a run costs before its first row."""
-        return max(0.0, self._weights[0])
+        return self._law[0]
 
     def row_ns(self, length: int) -> float:
         """What one row of a run of this target length costs."""
-        _, w1, w2, w3 = self._weights
-        cost = max(0.0, w1) + length * (max(0.0, w2) + length * max(0.0, w3))
+        _, w1, w2, w3 = self._law
+        cost = w1 + length * (w2 + length * w3)
         return cost if cost > 0.0 else 1e-3 * length
 
     def predict_ns(self, *, rows: int, length: int) -> int:
@@ -95,7 +96,7 @@ class CostModel:
             if error < best_error * 0.99 - 1e-12:
                 best, best_error = weights, error
         assert best is not None
-        self._weights = best
+        self._learn(best)
         means = [sum(row[i] for row in rows) / len(rows) for i in range(4)]
         self._scales = [1.0 / m if m > 0 else 1.0 for m in means]
         self._covariance = _identity(0.02)
@@ -111,10 +112,16 @@ class CostModel:
         weight = self._huber_weight(abs(residual))
         px = [_dot(row, x) for row in self._covariance]
         gain = weight / (FORGETTING + weight * _dot(x, px))
-        for i in range(4):
-            self._weights[i] += gain * px[i] * residual * self._scales[i]
+        step = gain * residual
+        weights, scales = self._weights, self._scales
+        self._learn([weights[i] + step * px[i] * scales[i] for i in range(4)])
         self._shrink(px, gain)
         self.observations += 1
+
+    def _learn(self, weights: Vector) -> None:
+        self._weights = weights
+        w0, w1, w2, w3 = weights
+        self._law = (max(0.0, w0), max(0.0, w1), max(0.0, w2), max(0.0, w3))
 
     def _huber_weight(self, size: float) -> float:
         limit = HUBER * self._residual_scale
@@ -198,8 +205,9 @@ def _eliminate(table: Matrix) -> Vector | None:
     return [table[i][size] / table[i][i] for i in range(size)]
 
 
-def _dot(a: Iterable[float], b: Iterable[float]) -> float:
-    return sum(x * y for x, y in zip(a, b, strict=True))
+def _dot(a: Vector, b: Vector) -> float:
+    # Written out, because every finished run asks for it half a dozen times.
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2] + a[3] * b[3]
 
 
 def _identity(scale: float) -> Matrix:

@@ -73,14 +73,24 @@ class Done:
 
     Attributes:
         ran_ns: Time on the instance, from assembly to split; teaches the cost model.
+        assemble_ns: The part of it before the model.
+        split_ns: The part of it after the model.
     """
 
     ran_ns: int
+    assemble_ns: int = 0
+    split_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The run raised, wholly or for some requests; its time teaches nothing."""
+    """The run raised, wholly or for some requests; its time teaches nothing.
+
+    Attributes:
+        guilty: Ids of the requests that got an error; the others of the run got their answers.
+    """
+
+    guilty: tuple[int, ...] = ()
 
 
 Outcome = Done | Failed

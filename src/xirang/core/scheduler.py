@@ -33,7 +33,7 @@ from xirang.core.queueing.backlog import Backlog
 from xirang.core.request import Request
 from xirang.core.run import Action, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
 from xirang.core.scheduling.launch import Candidate, Launch, next_launch, window_ns
-from xirang.core.scheduling.selection import Group, choose
+from xirang.core.scheduling.selection import Group, choose, group_of
 from xirang.core.snapshot import ModelSnapshot, Snapshot
 
 EVENTS_MAX = 65_536
@@ -54,7 +54,7 @@ class _Device:
 class _Model:
     """One model's policy, its backlog and which of its instances are free."""
 
-    __slots__ = ("backlog", "cost", "device", "free", "name", "policy")
+    __slots__ = ("backlog", "candidate", "cost", "device", "free", "name", "policy")
 
     def __init__(self, name: str, policy: Policy, cost: CostModel, device: _Device) -> None:
         self.name = name
@@ -63,6 +63,7 @@ class _Model:
         self.device = device
         self.backlog = Backlog(cost)
         self.free = list(range(policy.instances))  # ascending: the lowest number goes first
+        self.candidate: Candidate | None = None  # made anew after whatever changes it
 
 
 class Scheduler:
@@ -114,6 +115,7 @@ class Scheduler:
         if isinstance(verdict, Rejected):
             self._events.append(RequestRejected(request, verdict.reason))
             return verdict
+        model.candidate = None
         heapq.heappush(self._latest, (backlog.push(request), request.id))
         backlog.demand.on_arrival(
             now_ns=now_ns, work_ns=request.rows * self._share_ns(model, request)
@@ -130,6 +132,7 @@ class Scheduler:
         model = self._model_of.pop(request_id, None)
         if model is None:
             return False
+        model.candidate = None
         request = model.backlog.remove(request_id)
         model.backlog.demand.on_departure(now_ns=now_ns)
         self._events.append(RequestCancelled(request, now_ns))
@@ -139,6 +142,7 @@ class Scheduler:
         """A run ended: its instance is free, and its time teaches the cost model."""
         run = self._running.pop(run_id)
         model = self._models[run.model]
+        model.candidate = None
         model.device.running -= 1
         model.free.append(run.instance)
         model.free.sort()
@@ -187,6 +191,7 @@ class Scheduler:
 
     def _expire(self, request_id: int, now_ns: int) -> Expire:
         model = self._model_of.pop(request_id)
+        model.candidate = None
         request = model.backlog.remove(request_id)
         model.backlog.demand.on_departure(now_ns=now_ns)
         self._events.append(RequestExpired(request, now_ns))
@@ -196,7 +201,7 @@ class Scheduler:
         ready = [model for model in device.models if model.free and model.backlog]
         if not ready:
             return None
-        candidates = [self._candidate(model, now_ns) for model in ready]
+        candidates = [model.candidate or self._candidate(model, now_ns) for model in ready]
         launch = next_launch(candidates, now_ns=now_ns, parallelism=device.parallelism)
         if self._is_draining:
             return Launch(now_ns, launch.model, Trigger.DRAIN, 0)
@@ -208,7 +213,8 @@ class Scheduler:
         batch_ns = cost.call_ns() + min(backlog.work_ns, threshold_ns)
         one_more_ns = backlog.work_ns / backlog.rows
         load = backlog.demand.load(now_ns=now_ns, parallelism=model.device.parallelism)
-        return Candidate(
+        # Between two facts about a model only its load decays, too little to ask again.
+        model.candidate = Candidate(
             model=model.name,
             oldest_arrival_ns=backlog.oldest_arrival_ns(),
             deadline_ns=backlog.most_pressing().deadline_ns,
@@ -218,10 +224,12 @@ class Scheduler:
             is_full=backlog.rows >= policy.rows_max or batch_ns >= threshold_ns,
             window_ns_max=policy.window_ns_max,
         )
+        return model.candidate
 
     def _cut(self, launch: Launch, now_ns: int) -> Run:
         """Form the run of a launch and take its requests out of their lanes."""
         model = self._models[launch.model]
+        model.candidate = None
         group = self._choose(model, now_ns)
         for request in group.requests:
             model.backlog.remove(request.id)
@@ -231,7 +239,7 @@ class Scheduler:
             model=model.name,
             instance=model.free.pop(0),
             requests=tuple(group.requests),
-            rows=sum(request.rows for request in group.requests),
+            rows=group.rows,
             length=group.length,
             trigger=launch.trigger,
             start_ns=now_ns,
@@ -246,11 +254,8 @@ class Scheduler:
         return run
 
     def _choose(self, model: _Model, now_ns: int) -> Group:
-        cost, groups = model.cost, []
-        for requests in runs_of(model.backlog.urgent(), policy=model.policy, cost=cost):
-            rows = sum(request.rows for request in requests)
-            length = max(request.length for request in requests)
-            groups.append(Group(requests, length, cost.predict_ns(rows=rows, length=length)))
+        runs = runs_of(model.backlog.urgent(), policy=model.policy, cost=model.cost)
+        groups = [group_of(requests, model.cost) for requests in runs]
         return choose(groups, now_ns=now_ns, parallelism=model.device.parallelism)
 
     def _share_ns(self, model: _Model, request: Request) -> float:

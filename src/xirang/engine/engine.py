@@ -72,13 +72,17 @@ class Ticket:
 class Engine:
     """Serves models on the running event loop."""
 
-    def __init__(self, *, parallelism: int = 1, clock: Clock | None = None) -> None:
+    def __init__(
+        self, *, parallelism: int = 1, clock: Clock | None = None, is_loading: bool = False
+    ) -> None:
         """Start with no models.
 
         Args:
             parallelism: Runs that the device holds at once; for a CPU its cores.
             clock: The time; the machine's own by default.
+            is_loading: Not ready until `set_loaded` is called.
         """
+        self._is_loading = is_loading
         self._clock = clock or MonotonicClock()
         self._scheduler = Scheduler(devices={"cpu": parallelism})
         self._driver = Driver(
@@ -133,13 +137,18 @@ class Engine:
             self._start_instances(name, served)
 
     async def start(self) -> "Engine":
-        """Live on the running loop; starts the instances' threads."""
+        """Live on the running loop."""
         if self._loop is None:
-            self._loop = asyncio.get_running_loop()
-            self._driver.attach(self._loop)
-            for name, served in self._served.items():
-                self._start_instances(name, served)
+            self.attach(asyncio.get_running_loop())
         return self
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Live on this loop; starts the instances' threads."""
+        assert self._loop is None
+        self._loop = loop
+        self._driver.attach(loop)
+        for name, served in self._served.items():
+            self._start_instances(name, served)
 
     async def drain(self) -> None:
         """Admit nobody any more; return when everybody who is in has been answered."""
@@ -374,6 +383,12 @@ class Engine:
 
     # ------------------------------------------------------------------ what doors ask about
 
+    def check_integrity(self) -> None:
+        """Whoever waits for an answer is in the scheduler, and nobody else."""
+        self._scheduler.check_integrity()
+        snapshot = self._scheduler.snapshot(now_ns=self._clock.now_ns())
+        assert len(self._pending) >= sum(model.waiting for model in snapshot.models)
+
     def now_ns(self) -> int:
         """The engine's time, for deadlines."""
         return self._clock.now_ns()
@@ -384,7 +399,11 @@ class Engine:
 
     def is_ready(self) -> bool:
         """Whether all models are served and new requests are admitted."""
-        return self._loop is not None and not self._is_draining
+        return self._loop is not None and not (self._is_loading or self._is_draining)
+
+    def set_loaded(self) -> None:
+        """Everything that shall be served has been added."""
+        self._is_loading = False
 
     def model_names(self) -> list[str]:
         """Names of the served models."""

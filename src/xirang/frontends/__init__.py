@@ -1,0 +1,1 @@
+"""The doors: each file turns one wire format into calls of the engine, and answers back."""

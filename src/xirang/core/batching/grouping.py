@@ -1,11 +1,14 @@
 """From urgent requests to the runs they could make, by the model's way of batching."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from xirang.core.batching.partition import Bounds, Cut, first_come, partition
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import Request
+
+_LENGTH = attrgetter("length")
 
 
 def runs_of(
@@ -22,11 +25,13 @@ def runs_of(
         For a model that cannot pad, or whose batching does not look at lengths, only the run of
         the most urgent; else all runs of the cheapest partition of those that may share one.
     """
+    if len(urgent) == 1:
+        return [urgent]
     head = urgent[0].group
     mates = [request for request in urgent if request.group == head]
     bounds = Bounds(rows_max=policy.rows_max, elements_max=policy.elements_max)
     if policy.batching is Batching.OPTIMAL and policy.can_pad:
-        mates.sort(key=_length)
+        mates.sort(key=_LENGTH)
         cuts = partition(
             [request.length for request in mates],
             [request.rows for request in mates],
@@ -46,7 +51,3 @@ def _first_run(mates: Sequence[Request], bounds: Bounds) -> Cut:
     prefix = mates[: bounds.rows_max + 1]
     lengths = [request.length for request in prefix]
     return first_come(lengths, [request.rows for request in prefix], bounds=bounds)[0]
-
-
-def _length(request: Request) -> int:
-    return request.length

@@ -1,8 +1,7 @@
 """All that waits for one model: its lanes, who is most urgent, who must leave."""
 
 import heapq
-from collections.abc import Iterable
-from itertools import chain
+from bisect import bisect_left, insort
 
 from xirang.core.cost import CostModel
 from xirang.core.queueing.demand import Demand
@@ -25,6 +24,7 @@ class Backlog:
         self.work_ns = 0.0  # predicted row costs of all that wait, without the calls
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._filed: dict[int, tuple[Request, Lane, float]] = {}
+        self._urgent: list[tuple[int, int, Request]] = []  # by virtual deadline, then id
         self._latest: list[tuple[int, int]] = []  # heap of (latest start, id), some already gone
 
     def __len__(self) -> int:
@@ -46,6 +46,7 @@ class Backlog:
             lane = self._lanes[key] = Lane(priority=key[0], cost_class=key[1])
         lane.push(request)
         self._filed[request.id] = (request, lane, work_ns)
+        insort(self._urgent, (urgency_ns(request), request.id, request))
         self.rows += request.rows
         self.work_ns += work_ns
         # A cold model's prediction expires nobody: only the deadline itself does.
@@ -58,6 +59,7 @@ class Backlog:
         """Take out a request that runs, expires or is cancelled."""
         request, lane, work_ns = self._filed.pop(request_id)
         lane.remove(request)
+        del self._urgent[bisect_left(self._urgent, (urgency_ns(request), request_id))]
         if not lane:
             del self._lanes[lane.priority, lane.cost_class]
         self.rows -= request.rows
@@ -77,10 +79,7 @@ class Backlog:
 
     def urgent(self, limit: int = CONSIDERED_MAX) -> list[Request]:
         """Up to `limit` requests by virtual deadline, the most urgent first."""
-        waiting: Iterable[Request] = chain.from_iterable(self._lanes.values())
-        if len(self._filed) <= limit:
-            return sorted(waiting, key=urgency_ns)
-        return heapq.nsmallest(limit, waiting, key=urgency_ns)
+        return [request for _, _, request in self._urgent[:limit]]
 
     def lanes(self) -> tuple[LaneSnapshot, ...]:
         """What each lane holds, by priority and cost."""
@@ -94,6 +93,8 @@ class Backlog:
         assert self.rows == sum(lane.rows for lane in self._lanes.values())
         assert len(self._filed) == sum(len(lane) for lane in self._lanes.values())
         assert set(self._filed) <= {id for _, id in self._latest}
+        assert self._urgent == sorted(self._urgent, key=lambda entry: entry[:2])
+        assert {id for _, id, _ in self._urgent} == set(self._filed)
         assert abs(self.work_ns - sum(w for _, _, w in self._filed.values())) < 1e-3 * (
             1 + self.work_ns
         )

@@ -68,12 +68,16 @@ def next_launch(candidates: Sequence[Candidate], *, now_ns: int, parallelism: in
         now_ns: The time.
         parallelism: Runs that the device can hold at once.
     """
-    ordered = sorted(candidates, key=lambda c: c.deadline_ns)
+    ordered = sorted(candidates, key=_deadline_ns)
     latest = _latest_starts(ordered, parallelism=parallelism)
-    launches = [_launch(c, latest_ns=at_ns) for c, at_ns in zip(ordered, latest, strict=True)]
-    due = [launch for launch in launches if launch.at_ns <= now_ns]
+    launches: list[Launch] = []
     # Of those that are due the most urgent goes; else the one whose time comes first.
-    return due[0] if due else min(launches, key=lambda launch: launch.at_ns)
+    for candidate, latest_ns in zip(ordered, latest, strict=True):
+        launch = _launch(candidate, latest_ns=latest_ns)
+        if launch.at_ns <= now_ns:
+            return launch
+        launches.append(launch)
+    return min(launches, key=_at_ns)
 
 
 def window_ns(*, patience: float, slack_ns: int, window_ns_max: int) -> int:
@@ -108,3 +112,11 @@ def _launch(candidate: Candidate, *, latest_ns: int) -> Launch:
         return Launch(arrival_ns, candidate.model, Trigger.ALONE, wait_ns)
     trigger = Trigger.WINDOW if arrival_ns + wait_ns < latest_ns else Trigger.DEADLINE
     return Launch(arrival_ns + wait_ns, candidate.model, trigger, wait_ns)
+
+
+def _deadline_ns(candidate: Candidate) -> int:
+    return candidate.deadline_ns
+
+
+def _at_ns(launch: Launch) -> int:
+    return launch.at_ns

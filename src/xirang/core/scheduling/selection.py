@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
+from xirang.core.cost import CostModel
 from xirang.core.request import Request
+
+_DEADLINE_NS = attrgetter("deadline_ns")
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,17 +17,25 @@ class Group:
     Attributes:
         requests: In the order of their rows.
         length: Their target length.
-        run_ns: Predicted time, with the margin for sizing.
+        run_ns: Predicted time.
+        rows: Sum of the requests'.
+        deadline_ns: The earliest of the requests'.
     """
 
     requests: Sequence[Request]
     length: int
     run_ns: int
+    rows: int
+    deadline_ns: int
 
-    @property
-    def deadline_ns(self) -> int:
-        """The earliest of its requests'."""
-        return min(request.deadline_ns for request in self.requests)
+
+def group_of(requests: Sequence[Request], cost: CostModel) -> Group:
+    """What these requests would be as one run."""
+    rows = sum([request.rows for request in requests])
+    length = max([request.length for request in requests])
+    deadline_ns = min([request.deadline_ns for request in requests])
+    run_ns = cost.predict_ns(rows=rows, length=length)
+    return Group(requests, length, run_ns, rows, deadline_ns)
 
 
 def choose(groups: Sequence[Group], *, now_ns: int, parallelism: int) -> Group:
@@ -40,7 +52,7 @@ def choose(groups: Sequence[Group], *, now_ns: int, parallelism: int) -> Group:
     """
     if len(groups) == 1:
         return groups[0]
-    ordered = sorted(groups, key=lambda group: group.deadline_ns)
+    ordered = sorted(groups, key=_DEADLINE_NS)
     if _all_on_time(ordered, now_ns=now_ns, parallelism=parallelism):
         return ordered[0]
     return max(ordered, key=lambda group: _density(group, now_ns=now_ns))
@@ -57,5 +69,7 @@ def _all_on_time(ordered: Sequence[Group], *, now_ns: int, parallelism: int) -> 
 
 def _density(group: Group, *, now_ns: int) -> float:
     end_ns = now_ns + group.run_ns
+    if group.deadline_ns >= end_ns:
+        return len(group.requests) / max(1, group.run_ns)
     on_time = sum(1 for request in group.requests if request.deadline_ns >= end_ns)
     return on_time / max(1, group.run_ns)

@@ -1,0 +1,251 @@
+"""The ASGI application of every URL that is not hot: health, metadata, statistics, metrics."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from xirang.errors import InvalidRequest, UnknownModel, XirangError
+from xirang.frontends import errors, openai
+from xirang.frontends.service import ModelInfo, Service, TextModel
+
+EXTENSIONS = (
+    "binary_tensor_data",
+    "model_configuration",
+    "statistics",
+    "parameters",
+    "schedule_policy",
+)
+"""Only what works; clients act on these names."""
+
+BODY_BYTES_MAX = 1 << 20
+VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def cold_app(service: Service, texts: Mapping[str, TextModel]) -> Starlette:
+    """The application for `uvicorn.Config(app=…)`."""
+    routes = [
+        Route("/", _front_page),
+        Route("/metrics", _metrics(service)),
+        *_server_routes(service),
+        *_model_routes(service),
+        *_openai_routes(texts),
+    ]
+    app = Starlette(
+        routes=routes,
+        exception_handlers={
+            HTTPException: _http_error,
+            XirangError: _xirang_error,
+            # Starlette raises it on, so that uvicorn logs the traceback.
+            Exception: _unexpected_error,
+        },
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _front_page(_: Request) -> Response:
+    return _json(
+        {
+            "name": "xirang",
+            "version": _version(),
+            "endpoints": [
+                "GET /v2",
+                "GET /v2/health/ready",
+                "GET /v2/models/{model}",
+                "POST /v2/models/{model}/infer",
+                "POST /v2/repository/index",
+                "GET /v1/models",
+                "POST /v1/embeddings",
+                "GET /metrics",
+            ],
+        }
+    )
+
+
+def _metrics(service: Service) -> Endpoint:
+    async def metrics(_: Request) -> Response:
+        return Response(
+            service.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8"
+        )
+
+    return metrics
+
+
+def _server_routes(service: Service) -> list[Route]:
+    async def server(_: Request) -> Response:
+        return _json({"name": "xirang", "version": _version(), "extensions": EXTENSIONS})
+
+    async def live(_: Request) -> Response:
+        return _health(is_well=service.is_live())
+
+    async def ready(_: Request) -> Response:
+        return _health(is_well=service.is_ready())
+
+    async def index(request: Request) -> Response:
+        only_ready = _only_ready(await _body(request))
+        models = [service.model(name) for name in service.model_names()]
+        return _json([_state(model) for model in models if model.is_ready or not only_ready])
+
+    async def statistics(_: Request) -> Response:
+        return _json(service.statistics())
+
+    return [
+        Route("/v2", server),
+        Route("/v2/", server),
+        Route("/v2/health/live", live),
+        Route("/v2/health/ready", ready),
+        Route("/v2/repository/index", index, methods=["POST"]),
+        Route("/v2/models/stats", statistics),
+    ]
+
+
+def _model_routes(service: Service) -> list[Route]:
+    def asked(request: Request) -> ModelInfo:
+        number = request.path_params.get("version")
+        return service.model(request.path_params["model"], None if number is None else str(number))
+
+    async def metadata(request: Request) -> Response:
+        return _json(_metadata(asked(request)))
+
+    async def ready(request: Request) -> Response:
+        try:
+            is_ready = asked(request).is_ready
+        except UnknownModel:
+            is_ready = False
+        if is_ready:
+            return _health(is_well=True)
+        return _json({"error": "Model version not ready"}, 400)
+
+    async def config(request: Request) -> Response:
+        return _json(asked(request).config)
+
+    async def statistics(request: Request) -> Response:
+        try:
+            name = asked(request).name
+        except UnknownModel as error:
+            # Triton's status and words; its clients' tests look for them.
+            name = request.path_params["model"]
+            raise InvalidRequest(f"requested model '{name}' is not available") from error
+        return _json(service.statistics(name))
+
+    async def infer(_: Request) -> Response:
+        raise HTTPException(405, headers={"allow": "POST"})
+
+    return [
+        route
+        for prefix in ("/v2/models/{model}", "/v2/models/{model}/versions/{version:int}")
+        for route in (
+            Route(prefix, metadata),
+            Route(prefix + "/ready", ready),
+            Route(prefix + "/config", config),
+            Route(prefix + "/stats", statistics),
+            # A POST on it is hot, and never comes here.
+            Route(prefix + "/infer", infer, methods=VERBS_NOT_POST),
+        )
+    ]
+
+
+def _openai_routes(texts: Mapping[str, TextModel]) -> list[Route]:
+    async def models(_: Request) -> Response:
+        return _json({"object": "list", "data": [openai.model_card(name) for name in texts]})
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["model"]
+        if name not in texts:
+            error = UnknownModel(f"The model '{name}' does not exist")
+            return _response(*openai.error_response(error))
+        return _json(openai.model_card(name))
+
+    async def embeddings(_: Request) -> Response:
+        raise HTTPException(405, headers={"allow": "POST"})
+
+    return [
+        Route("/v1/models", models),
+        Route("/v1/models/{model:path}", model),
+        Route("/v1/embeddings", embeddings, methods=VERBS_NOT_POST),
+    ]
+
+
+def _metadata(model: ModelInfo) -> dict[str, Any]:
+    def specs(of: Any) -> list[dict[str, Any]]:
+        return [{"name": s.name, "datatype": s.datatype, "shape": s.shape} for s in of]
+
+    return {
+        "name": model.name,
+        "versions": [model.version],
+        "platform": model.platform,
+        "inputs": specs(model.inputs),
+        "outputs": specs(model.outputs),
+    }
+
+
+def _state(model: ModelInfo) -> dict[str, str]:
+    state = "READY" if model.is_ready else "UNAVAILABLE"
+    return {"name": model.name, "version": model.version, "state": state}
+
+
+async def _body(request: Request) -> bytes:
+    parts, size_bytes = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size_bytes += len(part)
+        if size_bytes > BODY_BYTES_MAX:
+            raise errors.TooLarge(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    return b"".join(parts)
+
+
+def _only_ready(body: bytes) -> bool:
+    if not body:
+        return False
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
+    only_ready = document.get("ready", False) if type(document) is dict else None
+    if type(only_ready) is not bool:
+        raise InvalidRequest("the body must be an object whose 'ready' is true or false")
+    return only_ready
+
+
+def _version() -> str:
+    try:
+        return version("xirang")
+    except PackageNotFoundError:
+        return "0"
+
+
+def _health(*, is_well: bool) -> Response:
+    return Response(status_code=200 if is_well else 400, media_type="text/plain")
+
+
+def _json(content: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def _response(status: int, headers: bytes, body: bytes) -> Response:
+    lines = (line.partition(b": ") for line in headers.split(b"\r\n") if line)
+    return Response(body, status, {name.decode(): value.decode() for name, _, value in lines})
+
+
+async def _http_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    response = _json({"error": error.detail}, error.status_code)
+    response.headers.update(error.headers or {})
+    return response
+
+
+async def _xirang_error(_: Request, error: Exception) -> Response:
+    return _response(*errors.error_response(error))
+
+
+async def _unexpected_error(_: Request, _error: Exception) -> Response:
+    return _json({"error": "internal error; the server's log has the details"}, 500)

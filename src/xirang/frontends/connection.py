@@ -1,0 +1,222 @@
+"""The order of answers on one HTTP/1.1 connection, hot and cold ones mixed, and when it closes.
+
+How it works. `_turns` holds the requests not yet answered, in the order they came. A hot request
+(an `Exchange`) is worked on at once, so that pipelined ones may share a batch; its response waits
+until it heads the line. A cold request is uvicorn's own cycle for the ASGI application, started
+only when it heads the line. `_advance` is the one place where the head is sent or started.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
+from uvicorn.server import ServerState
+
+from xirang.frontends.exchange import Exchange
+
+PIPELINE_MAX = 64
+"""Unanswered requests of one connection, above which it is not read from."""
+LINGER_SECONDS = 2.0
+"""How long a refused upload is read and dropped, so that the client gets to see why."""
+JOIN_BYTES_MAX = 16384
+"""Responses up to here leave in one piece; above, the copy costs more than a second write."""
+TIMER_SECONDS = 0.002
+"""The loop's timers are no finer than a millisecond; what is left below this is none."""
+
+_logger = logging.getLogger(__name__)
+
+
+class ColdTurn:
+    """A request for the ASGI application, waiting for its turn or at it."""
+
+    __slots__ = ("app", "cycle", "is_started")
+
+    def __init__(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self.cycle = cycle
+        self.app = app
+        self.is_started = False
+
+    def abandon(self) -> None:
+        """Tell the application that its client has gone away."""
+        self.cycle.disconnected = True
+        self.cycle.message_event.set()
+
+
+class OrderedProtocol(HttpToolsProtocol):
+    """The sending half of a connection; `FastProtocol` adds the receiving half.
+
+    `HttpToolsProtocol` is not a public interface: the tests of these two are the contract.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._turns: deque[Exchange | ColdTurn] = deque()
+        self._is_draining = False
+        self._is_lingering = False
+        self._idle_since = 0.0
+        self._default_pairs: list[tuple[bytes, bytes]] = []
+        self._default_lines = b""
+
+    def answered(self, exchange: Exchange) -> None:
+        """A route has answered; the response leaves when its turn has come."""
+        if self._turns and self._turns[0] is exchange:
+            self._advance()
+
+    def on_response_complete(self) -> None:
+        """The ASGI application has answered the request at the head of the line."""
+        self.server_state.total_requests += 1
+        if self._turns:
+            self._turns.popleft()
+        if not self.transport.is_closing():
+            self._advance()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        turn = ColdTurn(cycle, app)
+        self._line_up(turn)
+        if self._turns[0] is turn:
+            self._start(turn)
+
+    def _start(self, turn: ColdTurn) -> None:
+        turn.is_started = True
+        if self._is_draining:
+            turn.cycle.keep_alive = False
+        super()._start_asgi_task(turn.cycle, turn.app)
+
+    def _line_up(self, turn: Exchange | ColdTurn) -> None:
+        self._turns.append(turn)
+        if len(self._turns) >= PIPELINE_MAX:
+            self.flow.pause_reading()
+
+    def _advance(self) -> None:
+        """Send what can be sent, in order; start the cold request that comes to its turn."""
+        turns, flow = self._turns, self.flow
+        while turns:
+            head = turns[0]
+            if isinstance(head, ColdTurn):
+                if not head.is_started:
+                    self._start(head)
+                return
+            if not head.status:
+                if head.awaits_continue:
+                    self._continue(head)
+                break
+            if flow.write_paused:
+                return
+            turns.popleft()
+            self._write(head)
+            if self.transport.is_closing():
+                return
+        if flow.read_paused and not flow.write_paused and len(turns) < PIPELINE_MAX:
+            flow.resume_reading()
+        if not turns:
+            self._rest()
+
+    def _continue(self, exchange: Exchange) -> None:
+        exchange.awaits_continue = False
+        if not self.transport.is_closing():
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _write(self, exchange: Exchange) -> None:
+        transport = self.transport
+        if transport.is_closing():
+            return
+        closes = not exchange.is_kept_alive or (self._is_draining and not self._turns)
+        if self._default_pairs is not self.server_state.default_headers:
+            self._default_pairs = self.server_state.default_headers
+            self._default_lines = b"".join(b"%b: %b\r\n" % pair for pair in self._default_pairs)
+        body = exchange.response_body
+        head = b"%b%b%b%bcontent-length: %d\r\n\r\n" % (
+            STATUS_LINE[exchange.status],
+            self._default_lines,
+            exchange.response_headers,
+            b"connection: close\r\n" if closes else exchange.echo,
+            len(body),
+        )
+        if len(body) <= JOIN_BYTES_MAX:
+            transport.write(head + body)
+        else:
+            transport.write(head)
+            transport.write(body)
+        self.server_state.total_requests += 1
+        if closes:
+            self._close()
+
+    def _close(self) -> None:
+        """Close; after a refusal, only once the client has had time to read it.
+
+        To close on unread bytes resets the connection, and with it the answer in flight.
+        """
+        if self._is_lingering and self.transport.can_write_eof():
+            self.flow.resume_reading()
+            self.transport.write_eof()
+            self._unset_keepalive_if_required()
+            self.timeout_keep_alive_task = self.loop.call_later(
+                LINGER_SECONDS, self.transport.close
+            )
+        else:
+            self.transport.close()
+
+    def _rest(self) -> None:
+        """Nothing to answer: the keep-alive time runs. One timer serves many requests."""
+        self._idle_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close if nothing was answered since the timer was set; else set it for what is left."""
+        self.timeout_keep_alive_task = None
+        if self._turns or self.transport.is_closing():
+            return
+        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
+        if left > TIMER_SECONDS:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                left, self.timeout_keep_alive_handler
+            )
+        else:
+            self.transport.close()
+
+    def pause_writing(self) -> None:
+        """The client reads too slowly: hold the responses, and take no more requests."""
+        super().pause_writing()
+        if not self.transport.is_closing():
+            self.flow.pause_reading()
+
+    def resume_writing(self) -> None:
+        """The client has caught up."""
+        super().resume_writing()
+        if not self.transport.is_closing():
+            self._advance()
+
+    def shutdown(self) -> None:
+        """The server stops: what is in is answered, the last with `Connection: close`."""
+        self._is_draining = True
+        if not self._turns:
+            self.transport.close()
+        elif isinstance(last := self._turns[-1], ColdTurn):
+            last.cycle.keep_alive = False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone away: whatever is under way for it may stop."""
+        turns, self._turns = self._turns, deque()
+        for turn in turns:
+            try:
+                turn.abandon()
+            except Exception:
+                _logger.exception("a call could not be cancelled")
+        self._unset_keepalive_if_required()
+        super().connection_lost(exc)

@@ -1,0 +1,59 @@
+"""What went wrong, as an HTTP answer: status, headers and a JSON body."""
+
+import logging
+
+import orjson
+
+from xirang.errors import NotReady, TooBusy, XirangError
+
+RETRY_AFTER_NS = 1_000_000_000
+"""Told when nothing better is known."""
+
+JSON_TYPE = b"content-type: application/json\r\n"
+
+_logger = logging.getLogger(__name__)
+
+
+class TooLarge(XirangError):
+    """The body, as sent or decompressed, is above the limit."""
+
+    status = 413
+
+
+class UnsupportedEncoding(XirangError):
+    """The body comes in a Content-Encoding that is not read here."""
+
+    status = 501
+
+
+def error_body(message: str) -> bytes:
+    """The Open Inference Protocol's form of an error."""
+    return orjson.dumps({"error": message})
+
+
+def error_response(error: BaseException) -> tuple[int, bytes, bytes]:
+    """Status, header lines and body for an error of any kind."""
+    status, message = describe(error)
+    return status, JSON_TYPE + error_headers(error), error_body(message)
+
+
+def describe(error: BaseException) -> tuple[int, str]:
+    """Status and text of an error; one that is ours to mend goes to the log, not to the client."""
+    if isinstance(error, XirangError):
+        return error.status, str(error)
+    _logger.error("unexpected error while answering a request", exc_info=error)
+    return 500, "internal error; the server's log has the details"
+
+
+def error_headers(error: BaseException) -> bytes:
+    """Header lines that tell a client when to come back, or what it may send."""
+    if isinstance(error, TooBusy | NotReady):
+        wait_ns = getattr(error, "retry_after_ns", 0) or RETRY_AFTER_NS
+        milliseconds = -(-wait_ns // 1_000_000)
+        return b"retry-after: %d\r\nretry-after-ms: %d\r\n" % (
+            -(-milliseconds // 1000),
+            milliseconds,
+        )
+    if isinstance(error, UnsupportedEncoding):
+        return b"accept-encoding: gzip, deflate\r\n"
+    return b""

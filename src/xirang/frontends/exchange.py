@@ -1,0 +1,73 @@
+"""One hot request and its response, as a route sees them: the seam between HTTP and meaning."""
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+
+class Wire(Protocol):
+    """Where answered exchanges go."""
+
+    def answered(self, exchange: "Exchange") -> None:
+        """Send its response when its turn has come."""
+
+
+class Exchange:
+    """A POST on a hot URL. It is answered exactly once, now or later, by `respond`.
+
+    Attributes:
+        url: As it stood in the request line.
+        headers: Names in lower case; of a repeated one the last.
+        body: All of it, content coding removed.
+        on_disconnect: Called when the client goes away before the answer.
+        status: Of the response; 0 before `respond`.
+        response_headers: Lines that each end in CR LF; length and connection are not among them.
+        response_body: Bytes.
+        is_kept_alive: Whether the connection outlives the response.
+        echo: A header line that the connection adds, for HTTP/1.0 clients that asked to keep it.
+        awaits_continue: The client holds the body back until it is told to continue.
+    """
+
+    __slots__ = (
+        "awaits_continue",
+        "body",
+        "echo",
+        "headers",
+        "is_kept_alive",
+        "on_disconnect",
+        "response_body",
+        "response_headers",
+        "status",
+        "url",
+        "wire",
+    )
+
+    def __init__(self, wire: Wire | None, url: bytes, headers: Mapping[bytes, bytes]) -> None:
+        self.wire = wire
+        self.url = url
+        self.headers = headers
+        self.body = b""
+        self.on_disconnect: Callable[[], object] | None = None
+        self.status = 0
+        self.is_kept_alive = True
+        self.echo = b""
+        self.awaits_continue = False
+
+    def respond(self, status: int, headers: bytes, body: bytes) -> None:
+        """Answer. Does nothing when the client has gone away."""
+        assert not self.status, "an exchange is answered once"
+        self.status = status
+        self.response_headers = headers
+        self.response_body = body
+        if self.wire is not None:
+            self.wire.answered(self)
+
+    def abandon(self) -> None:
+        """The client has gone away: whatever was begun for it may stop."""
+        self.wire = None
+        if self.on_disconnect is not None and not self.status:
+            self.on_disconnect()
+
+
+Route = Callable[[Exchange], None]
+Match = Callable[[bytes], Route | None]
+"""From a URL, query and all, to the route that answers a POST on it."""

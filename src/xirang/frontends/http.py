@@ -1,0 +1,215 @@
+"""HTTP/1.1 for the hot routes, inside uvicorn: they are answered without ASGI, all else with it."""
+
+import asyncio
+from typing import Any, ClassVar
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+
+from xirang.frontends.compression import decompress
+from xirang.frontends.connection import ColdTurn, OrderedProtocol
+from xirang.frontends.errors import JSON_TYPE, TooLarge, error_body, error_response
+from xirang.frontends.exchange import Exchange, Match, Route
+
+BODY_BYTES_MAX = 64 << 20
+HEAD_BYTES_MAX = 64 << 10
+"""Request line and headers; nginx takes 32 KiB, node 16 KiB."""
+
+
+class FastProtocol(OrderedProtocol):
+    """The receiving half of a connection; `serve_protocol` makes the class uvicorn is given.
+
+    Attributes:
+        match: From a URL to the route that answers a POST on it.
+        body_bytes_max: Of a request, as sent and as decompressed.
+    """
+
+    match: ClassVar[Match]
+    body_bytes_max: ClassVar[int] = BODY_BYTES_MAX
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._exchange: Exchange | None = None
+        self._route: Route | None = None
+        self._chunks: bytes | list[bytes] | None = None
+        self._body_bytes = 0
+        self._head_bytes = -1
+        # Nothing more that comes in will be answered.
+        self._is_deaf = False
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes from the client."""
+        if self._is_deaf:
+            return
+        unfinished = self.headers if self._head_bytes >= 0 else None
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._upgraded(data[upgrade.args[0] :])
+            return
+        except httptools.HttpParserError:
+            self._refuse(400, "this is not an HTTP/1.1 request")
+            return
+        if unfinished is not None and self._head_bytes >= 0 and self.headers is unfinished:
+            self._head_bytes += len(data)
+            if self._head_bytes > HEAD_BYTES_MAX:
+                self._refuse(431, f"request line and headers exceed {HEAD_BYTES_MAX} bytes")
+
+    def _upgraded(self, rest: bytes) -> None:
+        """After a head with an Upgrade header; what follows it is in `rest`, unparsed.
+
+        Only websockets are a change of protocol here. A client that offers another, as Java's
+        offers h2c with its first POST, goes on in HTTP/1.1: the head is read again without it.
+        """
+        if self._should_upgrade():
+            self.handle_websocket_upgrade()
+            return
+        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
+        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        for name, value in self.headers:
+            if name == b"connection":
+                tokens = (token.strip() for token in value.lower().split(b","))
+                value = b", ".join(t for t in tokens if t in {b"close", b"keep-alive"})
+            if name != b"upgrade":
+                lines.append(b"%b: %b" % (name, value))
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self.data_received(b"\r\n".join((*lines, b"", rest)))
+
+    def on_message_begin(self) -> None:
+        """The first byte of a request; what only ASGI needs is made in `_begin_cold`."""
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._exchange = None
+        self._head_bytes = 0
+
+    def on_headers_complete(self) -> None:
+        """Decide whether the request is hot, and whether its body is welcome."""
+        self._head_bytes = -1
+        if self._is_deaf:
+            return
+        headers = dict(self.headers)
+        if b"upgrade" in headers and self.parser.should_upgrade() and not self._should_upgrade():
+            self.cycle = None  # type: ignore[assignment]
+            return
+        length = headers.get(b"content-length")
+        if length is not None and int(length) > self.body_bytes_max:
+            self._refuse_body()
+            return
+        route = type(self).match(self.url)
+        if route is None or self.parser.get_method() != b"POST":
+            self._begin_cold()
+            return
+        exchange = self._exchange = Exchange(self, self.url, headers)
+        self._route = route
+        self._chunks = None
+        self._body_bytes = 0
+        if not self.parser.should_keep_alive():
+            exchange.is_kept_alive = False
+        elif b"connection" in headers and self.parser.get_http_version() == "1.0":
+            exchange.echo = b"connection: keep-alive\r\n"
+        self._line_up(exchange)
+        if self.expect_100_continue:
+            exchange.awaits_continue = True
+            if self._turns[0] is exchange:
+                self._continue(exchange)
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        if self._is_deaf:
+            return
+        if self._exchange is None:
+            super().on_body(body)
+            return
+        self._body_bytes += len(body)
+        if self._body_bytes > self.body_bytes_max:
+            self._refuse_body()
+        elif self._chunks is None:
+            self._chunks = body
+        elif isinstance(self._chunks, list):
+            self._chunks.append(body)
+        else:
+            self._chunks = [self._chunks, body]
+
+    def on_message_complete(self) -> None:
+        """The request is whole."""
+        if self._is_deaf:
+            return
+        exchange, route = self._exchange, self._route
+        if exchange is None:
+            self._complete_cold()
+            return
+        assert route is not None
+        self._exchange = None
+        exchange.awaits_continue = False
+        # The client has announced that nothing follows.
+        self._is_deaf = not exchange.is_kept_alive
+        chunks = self._chunks
+        if chunks is not None:
+            exchange.body = b"".join(chunks) if isinstance(chunks, list) else chunks
+            self._chunks = None
+        try:
+            coding = exchange.headers.get(b"content-encoding")
+            if coding is not None:
+                exchange.body = decompress(exchange.body, coding, bytes_max=self.body_bytes_max)
+            route(exchange)
+        except Exception as error:  # one request's fault is not the connection's
+            if not exchange.status:
+                exchange.respond(*error_response(error))
+
+    def _begin_cold(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        # With no cycle before it, uvicorn hands the new one to `_start_asgi_task` at once.
+        self.cycle = None  # type: ignore[assignment]
+        super().on_headers_complete()
+
+    def _complete_cold(self) -> None:
+        if self.cycle is not None:
+            super().on_message_complete()
+            self._is_deaf = not self.cycle.keep_alive
+
+    def _refuse_body(self) -> None:
+        error = TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
+        self._refuse(error.status, str(error))
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer, in turn, that the connection cannot go on, and listen no more."""
+        self._is_deaf = self._is_lingering = True
+        self._head_bytes = -1
+        exchange, self._exchange = self._exchange, None
+        if exchange is None:
+            if self._turns and isinstance(last := self._turns[-1], ColdTurn):
+                self._drop_unfinished(last)
+            exchange = Exchange(self, b"", {})
+            self._turns.append(exchange)
+        exchange.is_kept_alive = False
+        exchange.awaits_continue = False
+        exchange.respond(status, JSON_TYPE, error_body(message))
+
+    def _drop_unfinished(self, turn: ColdTurn) -> None:
+        """The rest of its body will not come: its application would wait forever."""
+        if turn.cycle.more_body and not turn.cycle.response_started:
+            turn.abandon()
+            self._turns.pop()
+
+
+def serve_protocol(match: Match, *, body_bytes_max: int = BODY_BYTES_MAX) -> type[FastProtocol]:
+    """The class for `uvicorn.Config(http=…)`.
+
+    Args:
+        match: From a URL, query and all, to the route that answers a POST on it, or None.
+        body_bytes_max: Of a request, as sent and as decompressed; above it 413.
+    """
+    members = {"match": staticmethod(match), "body_bytes_max": body_bytes_max}
+    return type("FastProtocol", (FastProtocol,), members)

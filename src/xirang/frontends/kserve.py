@@ -1,0 +1,362 @@
+"""Open Inference Protocol v2, infer: wire bytes to a request and an answer to wire bytes.
+
+Nothing here knows HTTP; the JSON head and the binary tensors behind it are the same for
+every door that speaks v2.
+"""
+
+from math import prod
+from typing import Any
+
+import msgspec
+import orjson
+
+from xirang.errors import InvalidRequest
+from xirang.frontends.service import ModelInfo
+from xirang.frontends.tensor_forms import (
+    COPY_BYTES_MAX,
+    from_binary,
+    from_json,
+    refuse_size,
+)
+from xirang.tensors.tensor import NUMPY_TYPES, Tensor
+
+RANK_MAX = 32
+NUMBER_MAX = 2**63 - 1
+HEADS_KEPT_MAX = 256
+HEAD_KEPT_BYTES_MAX = 2048
+
+_heads: "dict[bytes, _Head]" = {}
+"""Heads of binary requests as parsed: a steady client sends the same bytes each time, and what
+they mean depends on nothing else. Bounded; emptied when full."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which outputs a client asked for, and in which form.
+
+    Attributes:
+        names: None for all.
+        binary: Those of `names` to be sent as binary.
+        is_binary_default: The form of outputs when none are named.
+    """
+
+    names: tuple[str, ...] | None = None
+    binary: frozenset[str] = frozenset()
+    is_binary_default: bool = False
+
+    def is_binary(self, name: str) -> bool:
+        """Whether that output goes out as binary."""
+        return self.is_binary_default if self.names is None else name in self.binary
+
+
+class InferRequest(msgspec.Struct, frozen=True):
+    """What an infer request says, whatever door it came through.
+
+    Attributes:
+        id: Echoed in the response unless empty.
+        inputs: Name to tensor.
+        wanted: Outputs and their forms.
+        budget_ns: Of the parameter `timeout`; None when there is none.
+        priority: 1 is the highest, 0 the model's default.
+    """
+
+    id: str
+    inputs: dict[str, Tensor]
+    wanted: Wanted
+    budget_ns: int | None
+    priority: int
+
+
+class _Blob(msgspec.Struct, frozen=True):
+    """An input whose elements follow the JSON head."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    count: int
+    size_bytes: int
+
+
+class _Head(msgspec.Struct):
+    """A parsed JSON head: the request, and the inputs whose bytes are still to be bound."""
+
+    request: InferRequest
+    blobs: list[_Blob] = []
+    blob_bytes: int = 0
+
+
+def decode(body: bytes, header_length: int | None = None) -> InferRequest:
+    """The request in a body of JSON, or of a JSON head with binary tensors behind it.
+
+    Args:
+        body: All of it.
+        header_length: Bytes of the JSON head, above 0; None when all is JSON.
+
+    Raises:
+        InvalidRequest: The body contradicts the protocol; the message says where.
+    """
+    if header_length is None:
+        head = _parse(body)
+        if head.blobs:
+            raise InvalidRequest(
+                f"'binary_data_size' of input '{head.blobs[0].name}' needs the header "
+                "Inference-Header-Content-Length"
+            )
+        return head.request
+    if not 0 < header_length <= len(body):
+        raise InvalidRequest(
+            f"inference header size should be in range (0, {len(body)}), got: {header_length}"
+        )
+    text = body[:header_length]
+    known = _heads.get(text)
+    if known is None:
+        known = _parse(text)
+        if header_length <= HEAD_KEPT_BYTES_MAX:
+            if len(_heads) >= HEADS_KEPT_MAX:
+                _heads.clear()
+            _heads[text] = known
+    return _bind(known, body, header_length)
+
+
+def _bind(head: _Head, body: bytes, offset: int) -> InferRequest:
+    if len(body) - offset != head.blob_bytes:
+        raise InvalidRequest(
+            f"the 'binary_data_size' of all inputs add up to {head.blob_bytes} bytes, "
+            f"but {len(body) - offset} follow the JSON head"
+        )
+    request = head.request
+    inputs = request.inputs.copy()
+    for blob in head.blobs:
+        end = offset + blob.size_bytes
+        data: bytes | memoryview | list[bytes]
+        if blob.datatype == "BYTES":
+            data = _strings_of(blob, memoryview(body)[offset:end])
+        elif blob.size_bytes <= COPY_BYTES_MAX:
+            data = body[offset:end]
+        else:
+            data = memoryview(body)[offset:end]
+        inputs[blob.name] = Tensor(blob.datatype, blob.shape, data)
+        offset = end
+    return InferRequest(request.id, inputs, request.wanted, request.budget_ns, request.priority)
+
+
+def _strings_of(blob: _Blob, view: memoryview) -> bytes | memoryview | list[bytes]:
+    try:
+        return from_binary(view, blob.datatype, blob.count)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"input '{blob.name}': {error}") from None
+
+
+def decode_raw(body: bytes, model: ModelInfo) -> InferRequest:
+    """The request in a body that is nothing but the one input's bytes; its answer is binary.
+
+    Raises:
+        InvalidRequest: The model's shape cannot be told from the number of bytes.
+    """
+    if len(model.inputs) != 1:
+        raise InvalidRequest(
+            "Raw request must only have 1 input (found 1) to be deduced but got "
+            f"{len(model.inputs)} inputs in '{model.name}' model configuration"
+        )
+    spec = model.inputs[0]
+    shape = (1, *spec.shape[1:])
+    blob = memoryview(body)
+    if spec.datatype == "BYTES":
+        if any(axis != 1 for axis in shape):
+            raise InvalidRequest(
+                f"For BYTE datatype raw input '{spec.name}', the model must have input shape [1]"
+            )
+        tensor = Tensor("BYTES", shape, [body])
+    else:
+        shape = _deduced(shape, len(body), spec.datatype, spec.name)
+        tensor = Tensor(spec.datatype, shape, from_binary(blob, spec.datatype, prod(shape)))
+    return InferRequest("", {spec.name: tensor}, Wanted(is_binary_default=True), None, 0)
+
+
+def _deduced(shape: tuple[int, ...], size_bytes: int, datatype: str, name: str) -> tuple[int, ...]:
+    dynamic = shape.count(-1)
+    if dynamic > 1:
+        raise InvalidRequest(
+            f"The shape of the raw input '{name}' can not be deduced because there are more than "
+            "one variable-sized dimension"
+        )
+    if not dynamic:
+        return shape
+    known = prod(axis for axis in shape if axis != -1) * NUMPY_TYPES[datatype].itemsize
+    length = size_bytes // known if known else 0
+    return tuple(length if axis == -1 else axis for axis in shape)
+
+
+def _parse(text: bytes) -> _Head:
+    try:
+        document = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
+    if type(document) is not dict:
+        raise InvalidRequest("the request JSON must be an object with 'inputs'")
+    identity = document.get("id", "")
+    if type(identity) is not str:
+        raise InvalidRequest("'id' must be a string")
+    inputs = document.get("inputs")
+    if type(inputs) is not list:
+        raise InvalidRequest("'inputs' must be an array of tensors")
+    budget_ns, priority, is_binary_default = None, 0, False
+    if (parameters := document.get("parameters")) is not None:
+        budget_ns, priority, is_binary_default = _parameters(parameters)
+    wanted = _wanted(document.get("outputs"), is_binary_default=is_binary_default)
+    head = _Head(InferRequest(identity, {}, wanted, budget_ns, priority))
+    may_hold_bool = _may_hold_bool(text)
+    names: set[str] = set()
+    for element in inputs:
+        name = _input(element, head, may_hold_bool=may_hold_bool)
+        if name in names:
+            raise InvalidRequest(f"input '{name}' already exists in request")
+        names.add(name)
+    return head
+
+
+def _may_hold_bool(text: bytes) -> bool:
+    """False only when no `true` and no `false` stands from the first `data` on.
+
+    Looking for one letter of each is far quicker than for the words, and the usual text of
+    numbers has neither. A backslash could spell the key otherwise, so then all is looked at.
+    """
+    start = text.find(b'"data"')
+    if start < 0 or text.find(b"\\", 0, start) >= 0:
+        start = 0
+    return text.find(b"u", start) >= 0 or text.find(b"l", start) >= 0
+
+
+def _input(element: Any, head: _Head, *, may_hold_bool: bool) -> str:
+    """Parse one element of 'inputs' into the head; returns its name."""
+    if type(element) is not dict:
+        raise InvalidRequest("each of 'inputs' must be an object with name, shape and datatype")
+    name = element.get("name")
+    if type(name) is not str:
+        raise InvalidRequest("each of 'inputs' must have a 'name', a string")
+    try:
+        _content(name, element, head, may_hold_bool=may_hold_bool)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"input '{name}': {error}") from None
+    return name
+
+
+def _content(name: str, element: dict[str, Any], head: _Head, *, may_hold_bool: bool) -> None:
+    datatype = element.get("datatype")
+    if type(datatype) is not str or datatype not in NUMPY_TYPES:
+        raise InvalidRequest(
+            f"'datatype' is {datatype!r}; expected one of {', '.join(NUMPY_TYPES)}"
+        )
+    shape = _shape(element.get("shape"))
+    count = prod(shape)
+    parameters = element.get("parameters")
+    size_bytes = None if parameters is None else _blob_size(parameters)
+    if ("data" in element) == (size_bytes is not None):
+        given = "none of them" if size_bytes is None else "'data' 'binary_data_size'"
+        raise InvalidRequest(
+            "Input must set only one of the following fields: 'data', 'binary_data_size' in "
+            f"'parameters'. But set {given}"
+        )
+    if size_bytes is None:
+        data = from_json(
+            element["data"], datatype, count, rank=len(shape), may_hold_bool=may_hold_bool
+        )
+        head.request.inputs[name] = Tensor(datatype, shape, data)
+        return
+    if datatype != "BYTES":
+        refuse_size(size_bytes, datatype, count)
+    head.blobs.append(_Blob(name, datatype, shape, count, size_bytes))
+    head.blob_bytes += size_bytes
+
+
+def _shape(value: Any) -> tuple[int, ...]:
+    if type(value) is not list or len(value) > RANK_MAX:
+        raise InvalidRequest(f"'shape' must be an array of at most {RANK_MAX} integers")
+    for axis in value:
+        if type(axis) is not int or not 0 <= axis <= NUMBER_MAX:
+            raise InvalidRequest(
+                f"'shape' holds {axis!r}; expected integers from 0 to {NUMBER_MAX}"
+            )
+    return tuple(value)
+
+
+def _blob_size(parameters: Any) -> int | None:
+    if type(parameters) is not dict:
+        raise InvalidRequest("'parameters' must be an object")
+    _refuse_shared_memory(parameters)
+    if "binary_data_size" not in parameters:
+        return None
+    return _unsigned(parameters, "binary_data_size")
+
+
+def _refuse_shared_memory(parameters: dict[str, Any]) -> None:
+    if any(key.startswith("shared_memory_") for key in parameters):
+        raise InvalidRequest(
+            "shared memory regions are not served here; send the tensor as 'data' or as binary"
+        )
+
+
+def _unsigned(parameters: dict[str, Any], key: str) -> int:
+    value = parameters[key]
+    if type(value) is not int or not 0 <= value <= NUMBER_MAX:
+        raise InvalidRequest(f"parameter '{key}' must be an unsigned integer, got {value!r}")
+    return value
+
+
+def _boolean(parameters: dict[str, Any], key: str) -> bool:
+    value = parameters.get(key, False)
+    if type(value) is not bool:
+        raise InvalidRequest(f"parameter '{key}' must be true or false, got {value!r}")
+    return value
+
+
+def _parameters(parameters: Any) -> tuple[int | None, int, bool]:
+    """Budget in ns, priority, and whether outputs go out as binary unless named."""
+    if type(parameters) is not dict:
+        raise InvalidRequest("'parameters' of the request must be an object")
+    for key, value in parameters.items():
+        if key.startswith("triton_"):
+            raise InvalidRequest(
+                "parameter keys starting with 'triton_' are reserved for Triton usage "
+                "and should not be specified."
+            )
+        if type(value) not in {str, int, bool, float}:
+            raise InvalidRequest(
+                f"parameter '{key}' has invalid type. "
+                "It should be either 'int', 'bool', 'float' or 'string'."
+            )
+    budget_us = _unsigned(parameters, "timeout") if "timeout" in parameters else 0
+    priority = _unsigned(parameters, "priority") if "priority" in parameters else 0
+    return budget_us * 1000 or None, priority, _boolean(parameters, "binary_data_output")
+
+
+def _wanted(outputs: Any, *, is_binary_default: bool) -> Wanted:
+    if outputs is None or outputs == []:
+        return _ALL_BINARY if is_binary_default else _ALL_JSON
+    if type(outputs) is not list:
+        raise InvalidRequest("'outputs' must be an array of objects with a 'name'")
+    forms: dict[str, bool] = {}
+    for element in outputs:
+        if type(element) is not dict or type(element.get("name")) is not str:
+            raise InvalidRequest("each of 'outputs' must be an object with a 'name', a string")
+        forms.setdefault(element["name"], _is_binary(element))
+    names = tuple(forms)
+    return Wanted(names, frozenset(name for name in names if forms[name]))
+
+
+_ALL_JSON = Wanted()
+_ALL_BINARY = Wanted(is_binary_default=True)
+
+
+def _is_binary(output: dict[str, Any]) -> bool:
+    parameters = output.get("parameters")
+    if parameters is None:
+        return False
+    if type(parameters) is not dict:
+        raise InvalidRequest(f"output '{output['name']}': 'parameters' must be an object")
+    _refuse_shared_memory(parameters)
+    if parameters.get("classification", 0) != 0:
+        raise InvalidRequest(
+            f"output '{output['name']}': classification is not served here; "
+            "ask for the tensor and rank it in the client"
+        )
+    return _boolean(parameters, "binary_data")

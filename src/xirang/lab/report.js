@@ -1,0 +1,48 @@
+// Draws the plots in the colours of the page's theme, again whenever the theme changes.
+(function () {
+  "use strict";
+  const root = document.documentElement;
+  const systemDark = window.matchMedia("(prefers-color-scheme: dark)");
+
+  function themed(layout) {
+    const style = getComputedStyle(document.body);
+    const color = (name) => style.getPropertyValue(name).trim();
+    const narrow = window.innerWidth <= 600;
+    const result = Object.assign({}, layout, {
+      autosize: true,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      colorway: color("--series").split(" "),
+      font: { family: style.fontFamily, color: color("--ink"), size: 13 },
+      margin: narrow ? { l: 52, r: 8, t: 12, b: 48 } : { l: 64, r: 16, t: 12, b: 52 },
+      legend: Object.assign({ orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, layout.legend),
+      hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") } },
+    });
+    const lines = { gridcolor: color("--line"), linecolor: color("--line"), zerolinecolor: color("--line") };
+    for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout)])) {
+      if (/^[xy]axis\d*$/.test(name)) {
+        result[name] = Object.assign({ automargin: true }, layout[name], lines);
+      }
+    }
+    return result;
+  }
+
+  function draw() {
+    for (const source of document.querySelectorAll("script[data-plot]")) {
+      const figure = JSON.parse(source.textContent);
+      Plotly.react(source.dataset.plot, figure.data, themed(figure.layout || {}), {
+        responsive: true,
+        displaylogo: false,
+        displayModeBar: false,
+      });
+    }
+  }
+
+  document.getElementById("theme").addEventListener("click", function () {
+    const chosen = root.dataset.theme || (systemDark.matches ? "dark" : "light");
+    root.dataset.theme = chosen === "dark" ? "light" : "dark";
+    draw();
+  });
+  systemDark.addEventListener("change", draw);
+  draw();
+})();

@@ -1,0 +1,90 @@
+"""A real `xirang serve` in a process of its own, for the demo, the benchmarks and the tests."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+from xirang.errors import XirangError
+
+_READY = re.compile(r"xirang serves .* on (http://\S+)")
+
+
+class ServerFailed(XirangError):
+    """The server ended before it was ready; the message holds what it wrote."""
+
+
+class ServerProcess:
+    """A context: started and ready inside, ended by SIGTERM behind it.
+
+    Attributes:
+        url: Where it listens.
+    """
+
+    def __init__(self, paths: Sequence[str | Path], *options: str) -> None:
+        """Start it on a free port and wait until it is ready.
+
+        Args:
+            paths: What to serve.
+            options: Further options of `xirang serve`.
+
+        Raises:
+            ServerFailed: It ended instead.
+        """
+        command = [sys.executable, "-m", "xirang", "serve", *map(str, paths), "--http-port", "0"]
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the process
+        self._process = subprocess.Popen(
+            [*command, *options], stdout=subprocess.PIPE, stderr=self._log, text=True
+        )
+        self.url = self._await_ready()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    def cpu_s(self) -> float:
+        """Processor time it has used, user and system."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def stop(self) -> int:
+        """Ask it to end as an operator would; its exit status."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        status = self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+        return status
+
+    def log_text(self) -> str:
+        """What it wrote to standard error."""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+        self._log.close()
+
+    def _await_ready(self) -> str:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if found := _READY.search(line):
+                return found[1]
+        status = self.stop()
+        raise ServerFailed(f"xirang serve ended with status {status}:\n{self.log_text()[-4000:]}")
