@@ -144,6 +144,17 @@ def test_progress_grows_to_the_end():
     assert shares[-1] == 1.0
 
 
+def fail(*_):
+    raise ValueError("not what was expected")
+
+
+def test_what_a_checker_or_a_progress_call_raises_reaches_the_caller():
+    with pytest.raises(ValueError, match="not what was expected"):
+        play(counted(ClosedLoop(2)), on_answer=fail)
+    with pytest.raises(ValueError, match="not what was expected"):
+        play(ArrivalPlan(ClosedLoop(2), duration_s=60), on_progress=fail)
+
+
 def test_nothing_to_send_is_refused():
     with pytest.raises(InvalidSetting, match="no request bodies"):
         asyncio.run(run_point(Target("127.0.0.1", 1), [], counted(ClosedLoop(1))))

@@ -146,7 +146,8 @@ def load_command(args: argparse.Namespace) -> int:
     if not results:
         return EXIT_INTERRUPTED
     print_results(console, results)
-    return _write_files(args, console.print, run, results)
+    status = _write_files(args, console.print, run, results)
+    return status if len(results) == len(run.plans) else EXIT_INTERRUPTED
 
 
 def _measure(run: LoadRun, console: "Console") -> list[PointResult]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from xirang.lab.load.client import Connection
+from xirang.lab.load.timer import Timer
 
 RETRY_PAUSE_S = 0.01
 """A client that got no answer waits this long; else it would only measure its own loop."""
@@ -47,6 +48,7 @@ class ClosedFeed:
     waiting: deque[int] = field(default_factory=deque)
     resting: int = 0
     _counted: int = 0
+    _closed: bool = False
 
     def start(self) -> None:
         """Let every client send its first request."""
@@ -68,9 +70,14 @@ class ClosedFeed:
         self.resting += 1
         asyncio.get_running_loop().call_later(RETRY_PAUSE_S, self._rested, connection)
 
+    def close(self) -> None:
+        """Send nothing more."""
+        self._closed = True
+
     def _rested(self, connection: Connection) -> None:
         self.resting -= 1
-        self.free(connection)
+        if not self._closed:
+            self.free(connection)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,10 +103,17 @@ class OpenFeed:
     _opened: int = 0
     _next: int = 0
     _idle: deque[Connection] = field(default_factory=deque)
+    _timer: Timer | None = None
 
     def start(self) -> None:
         """Begin to send what becomes due."""
+        self._timer = Timer(self._pace)
         self._pace()
+
+    def close(self) -> None:
+        """Send nothing more."""
+        if self._timer is not None:
+            self._timer.close()
 
     def free(self, connection: Connection) -> None:
         """A connection has its answer: the request that waits longest takes it."""
@@ -121,10 +135,8 @@ class OpenFeed:
         if self._next == len(self.due_ns):
             self.exhausted = True
             return
-        # Timers tick in milliseconds. Rounded up a request is late by half of one on
-        # average, which its latency includes; rounded down the loop would spin.
-        gap_ms = -(-(self.due_ns[self._next] - now_ns) // 1_000_000)
-        asyncio.get_running_loop().call_later(gap_ms / 1e3, self._pace)
+        assert self._timer is not None
+        self._timer.arm(self.due_ns[self._next] - now_ns)
 
     def _dispatch(self, due_ns: int) -> None:
         if self._idle:

@@ -97,6 +97,7 @@ class _PointRun:
     outstanding: int = 0
     faults_in_a_row: int = 0
     note: str = ""
+    failure: Exception | None = None
     start_ns: int = 0
     cursor: int = 0
     reported: tuple[int, int] = (0, 0)
@@ -115,10 +116,16 @@ class _PointRun:
         self.start_ns = time.perf_counter_ns()
         self.feed.start()
         ticking = asyncio.create_task(self._tick())
+        ticking.add_done_callback(lambda _: self.ended.set())
         try:
             await self.ended.wait()
+            if self.failure is not None:
+                raise self.failure
+            if ticking.done():
+                ticking.result()  # raises what a progress call raised
         finally:
             ticking.cancel()
+            self.feed.close()
             for connection in self.connections:
                 connection.close()
         self._report(self.now_ns(), share=1.0)
@@ -165,7 +172,7 @@ class _PointRun:
         if not 200 <= status < 300:
             self.errors += 1
         if self.on_each is not None:
-            self.on_each(connection.payload_index, status, body)
+            self._show_answer(connection.payload_index, status, body)
         self.feed.free(connection)
         if self.feed.exhausted:
             self._end_if_done()
@@ -178,6 +185,15 @@ class _PointRun:
         self.feed.broken(connection)
         if self.feed.exhausted:
             self._end_if_done()
+
+    def _show_answer(self, payload_index: int, status: int, body: bytes) -> None:
+        assert self.on_each is not None
+        try:
+            self.on_each(payload_index, status, body)
+        except Exception as error:
+            # Raised from here it would end in the event loop's log; the caller must see it.
+            self.failure = error
+            self.ended.set()
 
     def _note(self, connection: Connection, outcome: int) -> None:
         self.outstanding -= 1
