@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
 from xirang.core.run import Done, Run
+from xirang.engine.call import Ran
 from xirang.engine.clock import Clock
 from xirang.engine.engine import Engine
 from xirang.engine.instances import Instance, Post, Startable, as_error, failed_in
@@ -96,7 +97,7 @@ class _Batched:
         engine = self._engines.get(loop) or await self._start(loop)
         future: asyncio.Future[Any] = loop.create_future()
 
-        def finish(result: Any, _run: Run | None) -> None:
+        def finish(result: Any, _ran: Ran | None) -> None:
             if future.done():
                 return
             if isinstance(result, XirangError):

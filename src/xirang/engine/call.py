@@ -8,22 +8,34 @@ from xirang.errors import XirangError
 from xirang.tensors.tensor import Array, Tensor
 
 
-class Answer(msgspec.Struct, gc=False):
+class Ran(msgspec.Struct, frozen=True, gc=False):
+    """How a run went, told once for all who shared it.
+
+    Attributes:
+        rows: Rows of the run.
+        padding: Share of its elements that were padding, 0…1.
+        start_ns: When it was cut.
+        end_ns: When its results were back on the loop.
+    """
+
+    rows: int
+    padding: float
+    start_ns: int
+    end_ns: int
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
     """A request's outputs and how it came by them.
 
     Attributes:
         outputs: Name to array, in the model's order; only the outputs asked for.
-        batch_rows: Rows of the run it shared.
-        padding: Share of its run's elements that were padding, 0…1.
         queue_ns: Arrival to start of the run.
-        run_ns: Assembly, model and split.
+        ran: The run it shared (the last one, if it was cut into parts).
     """
 
     outputs: dict[str, Array]
-    batch_rows: int
-    padding: float
     queue_ns: int
-    run_ns: int
+    ran: Ran
 
 
 Reply = Callable[[Answer | XirangError], None]

@@ -13,7 +13,7 @@ from xirang.core.policy import Policy
 from xirang.core.request import PRIORITY_LOW, PRIORITY_NORMAL, Request
 from xirang.core.run import Outcome, Rejected, Run
 from xirang.core.scheduler import Scheduler
-from xirang.engine.call import Answer, Call
+from xirang.engine.call import Answer, Call, Ran
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
 from xirang.engine.driver import Driver
 from xirang.engine.info import ModelInfo, describe
@@ -33,8 +33,8 @@ from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.tensors.tensor import NUMPY_TYPES, Array, of_array
 
-Finish = Callable[[Any, Run | None], None]
-"""Takes a member's result or an error, and the run it came from if it ran."""
+Finish = Callable[[Any, Ran | None], None]
+"""Takes a member's result or an error, and how its run went if it ran."""
 
 
 @dataclass(slots=True, eq=False)
@@ -245,15 +245,11 @@ class Engine:
 
         if extent.rows <= model.policy.max_batch_size:
 
-            def finish(result: Any, run: Run | None) -> None:
-                if isinstance(result, XirangError):
+            def finish(result: Any, ran: Ran | None) -> None:
+                if ran is None or isinstance(result, XirangError):
                     reply(result)
-                    return
-                assert run is not None
-                queue_ns = run.start_ns - arrival_ns
-                padding = run.padding / run.elements
-                run_ns = self._clock.now_ns() - run.start_ns
-                reply(Answer(result, run.rows, padding, queue_ns, run_ns))
+                else:
+                    reply(Answer(result, ran.start_ns - arrival_ns, ran))
 
             member = Member(call.inputs, extent, wanted)
             times = (arrival_ns, arrival_ns + budget_ns)
@@ -324,7 +320,7 @@ class Engine:
     ) -> Ticket:
         """A request with more rows than a run may hold: cut, run in parts, join again."""
         parts = cut_rows(call.inputs, extent, model.policy.max_batch_size)
-        join = Join(call.reply, count=len(parts), clock=self._clock, arrival_ns=times[0])
+        join = Join(call.reply, count=len(parts), arrival_ns=times[0])
         ids: list[int] = []
         ticket = Ticket(self, ids)
         join.on_error = ticket.cancel
@@ -353,12 +349,14 @@ class Engine:
 
     def _finished(self, run: Run, results: Sequence[Any], outcome: Outcome) -> None:
         self._driver.complete(run.id, outcome)
+        share = run.padding / run.elements
+        ran = Ran(run.rows, share, run.start_ns, self._clock.now_ns())
         for request, result in zip(run.requests, results, strict=True):
-            self._settle(request.id, result, run)
+            self._settle(request.id, result, ran)
 
-    def _settle(self, request_id: int, result: Any, run: Run | None) -> None:
+    def _settle(self, request_id: int, result: Any, ran: Ran | None) -> None:
         pending = self._pending.pop(request_id)
-        pending.finish(result, run)
+        pending.finish(result, ran)
         if not self._pending and self._emptied is not None:
             self._emptied.set()
 
@@ -449,5 +447,5 @@ def _known(wanted: Sequence[str], names: Sequence[str], model: str) -> Sequence[
     return wanted
 
 
-def _drop(_result: Any, _run: Run | None) -> None:
+def _drop(_result: Any, _ran: Ran | None) -> None:
     """Nobody waits for this answer any more."""

@@ -5,9 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from xirang.core.run import Run
-from xirang.engine.call import Answer, Reply
-from xirang.engine.clock import Clock
+from xirang.engine.call import Answer, Ran, Reply
 from xirang.engine.model import Extent
 from xirang.errors import XirangError
 from xirang.tensors.tensor import Tensor
@@ -35,12 +33,11 @@ def _rows_of(tensor: Tensor, begin: int, rows: int) -> Tensor:
 class Join:
     """Waits for all parts, then replies once: with all rows in order, or with the first error."""
 
-    def __init__(self, reply: Reply, *, count: int, clock: Clock, arrival_ns: int) -> None:
+    def __init__(self, reply: Reply, *, count: int, arrival_ns: int) -> None:
         self._reply = reply
         self._results: list[Any] = [None] * count
         self._missing = count
-        self._runs: list[Run] = []
-        self._clock = clock
+        self._started_ns: int | None = None
         self._arrival_ns = arrival_ns
         self._is_closed = False
         self.on_error: Callable[[], None] = lambda: None
@@ -49,39 +46,26 @@ class Join:
         """Reply nothing any more."""
         self._is_closed = True
 
-    def finish(self, index: int) -> Callable[[Any, Run | None], None]:
+    def finish(self, index: int) -> Callable[[Any, Ran | None], None]:
         """The callback of one part."""
 
-        def finish(result: Any, run: Run | None) -> None:
-            self._take(index, result, run)
+        def finish(result: Any, ran: Ran | None) -> None:
+            if not self._is_closed:
+                self._take(index, result, ran)
 
         return finish
 
-    def _take(self, index: int, result: Any, run: Run | None) -> None:
-        if self._is_closed:
-            return
-        if isinstance(result, XirangError):
+    def _take(self, index: int, result: Any, ran: Ran | None) -> None:
+        if ran is None or isinstance(result, XirangError):
             self.close()
             self._reply(result)
             self.on_error()
             return
-        assert run is not None
         self._results[index] = result
-        self._runs.append(run)
+        self._started_ns = min(self._started_ns or ran.start_ns, ran.start_ns)
         self._missing -= 1
         if not self._missing:
             self.close()
-            self._reply(self._answer())
-
-    def _answer(self) -> Answer:
-        names = self._results[0]
-        outputs = {name: np.concatenate([r[name] for r in self._results]) for name in names}
-        started_ns = min(run.start_ns for run in self._runs)
-        elements = sum(run.elements for run in self._runs)
-        return Answer(
-            outputs=outputs,
-            batch_rows=max(run.rows for run in self._runs),
-            padding=sum(run.padding for run in self._runs) / elements,
-            queue_ns=started_ns - self._arrival_ns,
-            run_ns=self._clock.now_ns() - started_ns,
-        )
+            names = self._results[0]
+            outputs = {name: np.concatenate([r[name] for r in self._results]) for name in names}
+            self._reply(Answer(outputs, self._started_ns - self._arrival_ns, ran))

@@ -1,5 +1,6 @@
 """Counts and times of every model, folded from the core's events: once a run, never a request."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,12 +25,7 @@ class Histogram:
 
     def add(self, value: float) -> None:
         """Count one value."""
-        index = 0
-        for bound in self.bounds:
-            if value <= bound:
-                break
-            index += 1
-        self.counts[index] += 1
+        self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
     @property
@@ -108,16 +104,20 @@ class ModelStatistics:
 
     def _add_requests(self, event: RunEnded, guilty: frozenset[int]) -> None:
         start_ns, end_ns = event.run.start_ns, event.end_ns
+        count = total_ns = queued_ns = 0
         for request in event.run.requests:
-            total_ns = end_ns - request.arrival_ns
+            arrival_ns = request.arrival_ns
             if request.id in guilty:
-                self.fail.add(1, total_ns)
+                self.fail.add(1, end_ns - arrival_ns)
                 continue
+            count += 1
+            total_ns += end_ns - arrival_ns
+            queued_ns += start_ns - arrival_ns
             self.rows += request.rows
-            self.success.add(1, total_ns)
-            self.queue.add(1, start_ns - request.arrival_ns)
-            self.request_seconds.add(total_ns / 1e9)
-            self.queue_seconds.add((start_ns - request.arrival_ns) / 1e9)
+            self.request_seconds.add((end_ns - arrival_ns) / 1e9)
+            self.queue_seconds.add((start_ns - arrival_ns) / 1e9)
+        self.success.add(count, total_ns)
+        self.queue.add(count, queued_ns)
 
     def as_v2(self) -> dict[str, Any]:
         """As an entry of `model_stats`."""
