@@ -9,7 +9,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from xirang.core.signature import TensorSpec
-from xirang.engine.call import Answer
+from xirang.engine.call import Answer, Ran
 from xirang.errors import Cancelled, UnknownModel
 from xirang.frontends.http import serve_protocol
 from xirang.tensors.tensor import Tensor, to_array
@@ -34,6 +34,11 @@ def echo_model(name="echo", datatype="FP32", version="1"):
     return PuppetModel(
         name, (spec("x", datatype, None, None),), (spec("x", datatype, None, None),), version
     )
+
+
+def answer_of(outputs):
+    """An answer with those outputs, from a run of its own."""
+    return Answer(outputs, 0, Ran(1, 0.0, 0, 0))
 
 
 @dataclass
@@ -77,7 +82,7 @@ class PuppetService:
     def echo(self, call):
         arrays = {name: to_array(tensor) for name, tensor in call.inputs.items()}
         names = call.outputs or tuple(arrays)
-        return Answer({name: arrays[name] for name in names}, 1, 0.0, 0, 0)
+        return answer_of({name: arrays[name] for name in names})
 
     def model(self, name, version=None):
         if name not in self.models:
@@ -125,7 +130,7 @@ class PuppetText:
 def embed(call):
     """The answer that goes with `PuppetText`."""
     total = float(to_array(call.inputs["input_ids"]).sum())
-    return Answer({"sentence": np.array([[total, 0, 3, 4]], np.float32)}, 1, 0.0, 0, 0)
+    return answer_of({"sentence": np.array([[total, 0, 3, 4]], np.float32)})
 
 
 class Line:
@@ -264,7 +269,6 @@ def post(url, body=b"", *headers, version="1.1"):
 
 def get(url, *headers, verb="GET", version="1.1"):
     return "\r\n".join([f"{verb} {url} HTTP/{version}", "host: x", *headers, "", ""]).encode()
-
 
 
 def connect(match, *, app=None, **limits):

@@ -1,16 +1,18 @@
 """The protocol on a fake transport: order, keeping alive, limits, and clients that vanish."""
 
 import gzip
+import random
 import zlib
 
 import pytest
-
+from hypothesis import given, settings, strategies as st
 from tests.frontends.puppets import (
     connect,
     get,
     post,
     responses,
 )
+
 from xirang.errors import InvalidRequest, TooBusy
 from xirang.frontends.connection import LINGER_SECONDS, PIPELINE_MAX
 from xirang.frontends.http import HEAD_BYTES_MAX
@@ -376,7 +378,11 @@ def test_shutdown_lets_the_requests_that_are_in_finish(desk):
     desk.answer()
     while loop.tasks:
         loop.run_tasks()
-    assert not line.closed or not desk.exchanges
+    assert bodies(line) == [b"1", b"/c"]
+    assert not line.closed
+    desk.answer()
+    assert bodies(line) == [b"3"]
+    assert line.closed
 
 
 def test_shutdown_closes_with_the_last_answer(desk):
@@ -443,3 +449,45 @@ def test_large_answer_is_whole(desk):
     protocol.data_received(post("/hot", b"1"))
     desk.answer(0, b"y" * 100_000)
     assert bodies(line) == [b"y" * 100_000]
+
+
+def test_offer_of_another_protocol_keeps_the_wish_to_close(desk):
+    protocol, line, _ = connect(desk.match)
+    protocol.data_received(post("/hot", b"up", "connection: close, Upgrade", "upgrade: h2c"))
+    desk.answer()
+    (response,) = responses(line.take())
+    assert response.body == b"up"
+    assert response.headers["connection"] == "close"
+    assert line.closed
+
+
+SPLICES = [b"", b"\r\n", b"\0", b":", b" ", b"-1", b"9" * 30, b"\xff", b"chunked", b"HTTP/1.0"]
+HEAD = (
+    b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\nConnection: Upgrade\r\nUpgrade: x\r\n"
+)
+
+
+@settings(max_examples=300)
+@given(st.integers(0, 2**32), st.sampled_from([b"POST", b"GET", b"HEAD", b"CONNECT"]))
+def test_mangled_bytes_never_break_the_connection(seed, verb):
+    """Whatever comes: no exception, whole responses, nothing after a close (`Line` sees to it)."""
+    desk, generator = Desk(), random.Random(seed)
+    protocol, line, loop = connect(desk.match, body_bytes_max=50)
+    sent = post("/hot", b"abc").replace(b"POST", verb) + CHUNKED.replace(b"host: x\r\n", HEAD)
+    for _ in range(generator.randint(1, 4)):
+        start = generator.randrange(len(sent) + 1)
+        end = min(len(sent), start + generator.randint(0, 4))
+        sent = sent[:start] + generator.choice(SPLICES) + sent[end:]
+    while sent and not line.closed:
+        size = generator.randint(1, 40)
+        protocol.data_received(sent[:size])
+        sent = sent[size:]
+        if desk.exchanges and generator.random() < 0.5:
+            desk.answer()
+    while desk.exchanges:
+        desk.answer()
+    assert all(found.status < 500 for found in responses(line.take()))
+    line.closed = True
+    protocol.connection_lost(None)
+    for task in loop.tasks:
+        task.coroutine.close()

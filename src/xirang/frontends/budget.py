@@ -5,8 +5,9 @@ from collections.abc import Mapping
 
 from xirang.errors import InvalidRequest
 
-_UNITS_NS = {b"x-request-timeout-ms": 1_000_000, b"x-stainless-read-timeout": 1_000_000_000}
-"""Our own header, and the read timeout that OpenAI's clients announce, in seconds."""
+OWN_HEADER = b"x-request-timeout-ms"
+OPENAI_HEADER = b"x-stainless-read-timeout"
+"""The read timeout that OpenAI's clients announce, in seconds."""
 
 
 def tightest(budget_ns: int | None, headers: Mapping[bytes, bytes]) -> int | None:
@@ -15,12 +16,15 @@ def tightest(budget_ns: int | None, headers: Mapping[bytes, bytes]) -> int | Non
     Raises:
         InvalidRequest: A header holds something other than a positive number.
     """
-    for name, unit_ns in _UNITS_NS.items():
-        value = headers.get(name)
-        if value is not None:
-            header_ns = _parse(name, value, unit_ns)
-            budget_ns = header_ns if budget_ns is None else min(budget_ns, header_ns)
-    return budget_ns
+    own, openai = headers.get(OWN_HEADER), headers.get(OPENAI_HEADER)
+    if own is None and openai is None:
+        return budget_ns
+    budgets_ns = [] if budget_ns is None else [budget_ns]
+    if own is not None:
+        budgets_ns.append(_parse(OWN_HEADER, own, 1_000_000))
+    if openai is not None:
+        budgets_ns.append(_parse(OPENAI_HEADER, openai, 1_000_000_000))
+    return min(budgets_ns)
 
 
 def _parse(name: bytes, value: bytes, unit_ns: int) -> int:

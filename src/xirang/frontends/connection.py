@@ -91,7 +91,7 @@ class OrderedProtocol(HttpToolsProtocol):
 
     def _start(self, turn: ColdTurn) -> None:
         turn.is_started = True
-        if self._is_draining:
+        if self._is_draining and self._turns[-1] is turn:
             turn.cycle.keep_alive = False
         super()._start_asgi_task(turn.cycle, turn.app)
 
@@ -116,8 +116,7 @@ class OrderedProtocol(HttpToolsProtocol):
             if flow.write_paused:
                 return
             turns.popleft()
-            self._write(head)
-            if self.transport.is_closing():
+            if not self._write(head):
                 return
         if flow.read_paused and not flow.write_paused and len(turns) < PIPELINE_MAX:
             flow.resume_reading()
@@ -129,10 +128,11 @@ class OrderedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    def _write(self, exchange: Exchange) -> None:
+    def _write(self, exchange: Exchange) -> bool:
+        """Send a response; returns whether the connection goes on."""
         transport = self.transport
         if transport.is_closing():
-            return
+            return False
         closes = not exchange.is_kept_alive or (self._is_draining and not self._turns)
         if self._default_pairs is not self.server_state.default_headers:
             self._default_pairs = self.server_state.default_headers
@@ -153,6 +153,7 @@ class OrderedProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if closes:
             self._close()
+        return not closes
 
     def _close(self) -> None:
         """Close; after a refusal, only once the client has had time to read it.

@@ -9,6 +9,9 @@ from xirang.errors import NotReady, TooBusy, XirangError
 RETRY_AFTER_NS = 1_000_000_000
 """Told when nothing better is known."""
 
+MESSAGE_LENGTH_MAX = 1000
+"""Names out of a request may be long; they are not worth sending back whole."""
+
 JSON_TYPE = b"content-type: application/json\r\n"
 
 _logger = logging.getLogger(__name__)
@@ -40,7 +43,7 @@ def error_response(error: BaseException) -> tuple[int, bytes, bytes]:
 def describe(error: BaseException) -> tuple[int, str]:
     """Status and text of an error; one that is ours to mend goes to the log, not to the client."""
     if isinstance(error, XirangError):
-        return error.status, str(error)
+        return error.status, str(error)[:MESSAGE_LENGTH_MAX]
     _logger.error("unexpected error while answering a request", exc_info=error)
     return 500, "internal error; the server's log has the details"
 

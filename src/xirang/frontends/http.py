@@ -72,16 +72,14 @@ class FastProtocol(OrderedProtocol):
             self.handle_websocket_upgrade()
             return
         method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-        lines = [b"%b %b HTTP/%b" % (method, self.url, version)]
-        for name, value in self.headers:
-            if name == b"connection":
-                tokens = (token.strip() for token in value.lower().split(b","))
-                value = b", ".join(t for t in tokens if t in {b"close", b"keep-alive"})
-            if name != b"upgrade":
-                lines.append(b"%b: %b" % (name, value))
+        head = [b"%b %b HTTP/%b" % (method, self.url, version)]
+        if not self.parser.should_keep_alive():
+            head.append(b"connection: close")
+        left_out = {b"upgrade", b"connection"}
+        head += (b"%b: %b" % pair for pair in self.headers if pair[0] not in left_out)
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.data_received(b"\r\n".join((*lines, b"", rest)))
+        self.data_received(b"\r\n".join((*head, b"", rest)))
 
     def on_message_begin(self) -> None:
         """The first byte of a request; what only ASGI needs is made in `_begin_cold`."""
@@ -91,12 +89,18 @@ class FastProtocol(OrderedProtocol):
         self._exchange = None
         self._head_bytes = 0
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header line."""
+        self.headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
         """Decide whether the request is hot, and whether its body is welcome."""
         self._head_bytes = -1
         if self._is_deaf:
             return
         headers = dict(self.headers)
+        if b"expect" in headers:
+            self.expect_100_continue = headers[b"expect"].lower() == b"100-continue"
         if b"upgrade" in headers and self.parser.should_upgrade() and not self._should_upgrade():
             self.cycle = None  # type: ignore[assignment]
             return
@@ -185,6 +189,8 @@ class FastProtocol(OrderedProtocol):
 
     def _refuse(self, status: int, message: str) -> None:
         """Answer, in turn, that the connection cannot go on, and listen no more."""
+        if self._is_deaf:
+            return
         self._is_deaf = self._is_lingering = True
         self._head_bytes = -1
         exchange, self._exchange = self._exchange, None

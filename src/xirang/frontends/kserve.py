@@ -16,6 +16,7 @@ from xirang.frontends.tensor_forms import (
     COPY_BYTES_MAX,
     from_binary,
     from_json,
+    kind,
     refuse_size,
 )
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor
@@ -244,7 +245,7 @@ def _content(name: str, element: dict[str, Any], head: _Head, *, may_hold_bool: 
     datatype = element.get("datatype")
     if type(datatype) is not str or datatype not in NUMPY_TYPES:
         raise InvalidRequest(
-            f"'datatype' is {datatype!r}; expected one of {', '.join(NUMPY_TYPES)}"
+            f"'datatype' is {kind(datatype)}; expected one of {', '.join(NUMPY_TYPES)}"
         )
     shape = _shape(element.get("shape"))
     count = prod(shape)
@@ -274,8 +275,10 @@ def _shape(value: Any) -> tuple[int, ...]:
     for axis in value:
         if type(axis) is not int or not 0 <= axis <= NUMBER_MAX:
             raise InvalidRequest(
-                f"'shape' holds {axis!r}; expected integers from 0 to {NUMBER_MAX}"
+                f"'shape' holds {kind(axis)}; expected integers from 0 to {NUMBER_MAX}"
             )
+    if 0 in value and prod(axis or 1 for axis in value) > NUMBER_MAX:
+        raise InvalidRequest("'shape' is absurd: no elements, but axes beyond all memory")
     return tuple(value)
 
 
@@ -298,14 +301,14 @@ def _refuse_shared_memory(parameters: dict[str, Any]) -> None:
 def _unsigned(parameters: dict[str, Any], key: str) -> int:
     value = parameters[key]
     if type(value) is not int or not 0 <= value <= NUMBER_MAX:
-        raise InvalidRequest(f"parameter '{key}' must be an unsigned integer, got {value!r}")
+        raise InvalidRequest(f"parameter '{key}' must be an unsigned integer, got {kind(value)}")
     return value
 
 
 def _boolean(parameters: dict[str, Any], key: str) -> bool:
     value = parameters.get(key, False)
     if type(value) is not bool:
-        raise InvalidRequest(f"parameter '{key}' must be true or false, got {value!r}")
+        raise InvalidRequest(f"parameter '{key}' must be true or false, got {kind(value)}")
     return value
 
 

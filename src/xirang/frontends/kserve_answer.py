@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import orjson
 from numpy.typing import NDArray
@@ -15,8 +16,22 @@ from xirang.tensors.tensor import DATATYPES
 
 TEMPLATES_MAX = 1024
 
-_templates: dict[tuple[str, np.dtype[Any], tuple[int, ...]], tuple[bytes, str]] = {}
-"""Name, type and shape of an output to its JSON up to the elements. Bounded; emptied when full."""
+_templates: "dict[tuple[str, np.dtype[Any], tuple[int, ...]], _Template]" = {}
+"""Of each output by name, type and shape. Bounded; emptied when full."""
+
+
+class _Template(msgspec.Struct, frozen=True):
+    """What is known of an output's JSON before its elements are.
+
+    Attributes:
+        datatype: Of the protocol.
+        opening: Its JSON up to the elements.
+        binary: All its JSON when the elements go as binary; None when their size varies.
+    """
+
+    datatype: str
+    opening: bytes
+    binary: bytes | None
 
 
 def model_part(name: str, version: str) -> bytes:
@@ -42,22 +57,22 @@ def encode(
         InvalidRequest: An output cannot be sent in the form that the client asked for.
         ModelFailed: An output's type has no datatype in the protocol.
     """
-    parts = [b'{"id":%b,' % orjson.dumps(identity) if identity else b"{", model]
+    pieces: list[bytes] = []
     blobs: list[bytes] = []
-    separator = b""
+    is_all, some = wanted.names is None and wanted.is_binary_default, wanted.binary
     for name, array in outputs.items():
-        prefix, datatype = _templates.get((name, array.dtype, array.shape)) or _template(
-            name, array
-        )
-        if wanted.is_binary(name):
-            blob = to_binary(array, datatype)
+        template = _templates.get((name, array.dtype, array.shape)) or _template(name, array)
+        if is_all or name in some:
+            blob = to_binary(array, template.datatype)
             blobs.append(blob)
-            parts += separator, prefix, b'"parameters":{"binary_data_size":%d}}' % len(blob)
+            pieces.append(template.binary or _binary(template.opening, len(blob)))
         else:
-            parts += separator, prefix, b'"data":', to_json(array, datatype), b"}"
-        separator = b","
-    parts.append(b"]}")
-    head = b"".join(parts)
+            pieces.append(b'%b"data":%b}' % (template.opening, to_json(array, template.datatype)))
+    head = b"%b%b%b]}" % (
+        b'{"id":%b,' % orjson.dumps(identity) if identity else b"{",
+        model,
+        b",".join(pieces),
+    )
     if not any(blobs):
         return JSON_TYPE, head
     return (
@@ -66,17 +81,23 @@ def encode(
     ), b"".join((head, *blobs))
 
 
-def _template(name: str, array: NDArray[Any]) -> tuple[bytes, str]:
+def _binary(opening: bytes, size_bytes: int) -> bytes:
+    return b'%b"parameters":{"binary_data_size":%d}}' % (opening, size_bytes)
+
+
+def _template(name: str, array: NDArray[Any]) -> _Template:
     datatype = "BYTES" if array.dtype.kind in "OSU" else DATATYPES.get(array.dtype)
     if datatype is None:
         raise ModelFailed(
             f"output '{name}' is a numpy {array.dtype}, which has no datatype in the protocol"
         )
-    template = (
-        b'{"name":%b,"datatype":"%b","shape":%b,'
-        % (orjson.dumps(name), datatype.encode(), orjson.dumps(array.shape)),
-        datatype,
+    opening = b'{"name":%b,"datatype":"%b","shape":%b,' % (
+        orjson.dumps(name),
+        datatype.encode(),
+        orjson.dumps(array.shape),
     )
+    binary = None if datatype == "BYTES" else _binary(opening, array.nbytes)
+    template = _Template(datatype, opening, binary)
     if len(_templates) >= TEMPLATES_MAX:
         _templates.clear()
     _templates[name, array.dtype, array.shape] = template

@@ -36,6 +36,8 @@ NESTING_MAX = 8
 COPY_BYTES_MAX = 4096
 """Up to here a copy is cheaper than a memoryview, and lets go of the body."""
 
+TEXT_SHOWN_MAX = 40
+
 _LENGTH = struct.Struct("<I")
 _ITEM_BYTES = {name: dtype.itemsize for name, dtype in NUMPY_TYPES.items()}
 
@@ -62,7 +64,7 @@ def from_json(
         InvalidRequest: Elements of another type or number, or out of the datatype's range.
     """
     if type(data) is not list:
-        raise InvalidRequest(f"'data' must be an array, got {_kind(data)}")
+        raise InvalidRequest(f"'data' must be an array, got {kind(data)}")
     if data and type(data[0]) is list:
         data = _flattened(data, depth_max=max(rank, NESTING_MAX))
     if len(data) != count:
@@ -106,7 +108,7 @@ def _refuse_other_than(data: list[Any], types: set[type], datatype: str) -> None
     if not types.issuperset(map(type, data)):
         fault = next(element for element in data if type(element) not in types)
         raise InvalidRequest(
-            f"'data' of {datatype} holds {_kind(fault)}; expected {_expected(datatype)}"
+            f"'data' of {datatype} holds {kind(fault)}; expected {_expected(datatype)}"
         )
 
 
@@ -116,7 +118,7 @@ def _first_fault(data: list[Any], datatype: str) -> str:
         try:
             packer.pack(element)
         except struct.error:
-            what = f"{element} out of range" if type(element) is int else _kind(element)
+            what = f"{element} out of range" if type(element) is int else kind(element)
             return (
                 f"'data' of {datatype} holds {what} at {position}; expected {_expected(datatype)}"
             )
@@ -137,7 +139,8 @@ def _expected(datatype: str) -> str:
     return f"integers from {limits.min} to {limits.max}"
 
 
-def _kind(value: Any) -> str:
+def kind(value: Any) -> str:
+    """What a JSON value is, in a few words, whatever its size and depth."""
     match value:
         case None:
             return "null"
@@ -146,7 +149,7 @@ def _kind(value: Any) -> str:
         case int() | float():
             return f"the number {value}"
         case str():
-            return "a string"
+            return f"the string {value[:TEXT_SHOWN_MAX]!r}"
         case list():
             return "an array"
     return "an object"
