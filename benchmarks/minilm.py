@@ -197,9 +197,13 @@ def measure(count: int, seconds: float) -> list[Figure]:
         assert result.p99_ms is not None
         figures.append(Figure("p99 at 250/s Poisson", result.p99_ms, 120, False, "ms"))
         rate = 0.66 * offline.rate()
-        result = served.on(server, f"Poisson, {rate:.0f}/s (0.66 of optimum)", opened(rate, seconds))
+        result = served.on(
+            server, f"Poisson, {rate:.0f}/s (0.66 of optimum)", opened(rate, seconds)
+        )
         assert result.p99_ms is not None
-        figures.append(Figure("p99 at 0.66 of the offline optimum", result.p99_ms, 120, False, "ms"))
+        figures.append(
+            Figure("p99 at 0.66 of the offline optimum", result.p99_ms, 120, False, "ms")
+        )
         model_ms = offline.lone_ms()
         plan = ArrivalPlan(ClosedLoop(1), duration_s=60, request_count=60, warmup_s=0.5, seed=SEED)
         result = served.on(server, "one lone client", plan)
@@ -216,9 +220,7 @@ def measure(count: int, seconds: float) -> list[Figure]:
     return figures
 
 
-def against_others(
-    served: Served, offline: Offline, ours: PointResult, count: int
-) -> list[Figure]:
+def against_others(served: Served, offline: Offline, ours: PointResult, count: int) -> list[Figure]:
     """The same server with batching off, and with first-come padded batches of 8."""
     figures = []
     for label, options, goal in (

@@ -9,6 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
+from math import inf
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -38,7 +39,7 @@ class ModelSettings:
     window_ms: float = _option(5.0, "longest voluntary wait for company on an idle device")
     efficiency: float = _option(0.5, "0: never wait on an idle device; 1: as long as budgets allow")
     queue: int = _option(4096, "most requests that wait for a model; beyond it they get 429")
-    instances: int = _option(0, "runs of a model at once; 0: one a core")
+    instances: int = _option(0, "runs of a model at once; 0: one a core (one where runs are tiny)")
     threads: int = _option(1, "threads inside one run")
     length_max: int = _option(0, "longest row a model takes; 0: what its tokenizer says, or any")
 
@@ -50,11 +51,11 @@ class ModelSettings:
         """
         where = f"models.{name}." if name else ""
         for key, low in _AT_LEAST.items():
-            if getattr(self, key) < low:
+            if not low <= getattr(self, key) < inf:
                 raise InvalidSetting(
                     f"{where}{key} is {getattr(self, key)}; expected at least {low}"
                 )
-        if self.budget_ms <= 0:
+        if not 0 < self.budget_ms < inf:
             raise InvalidSetting(f"{where}budget_ms is {self.budget_ms}; expected more than 0")
         if self.efficiency > 1:
             raise InvalidSetting(f"{where}efficiency is {self.efficiency}; expected 0…1")
@@ -95,6 +96,20 @@ class Config:
     model: ModelSettings = ModelSettings()
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
 
+    def check(self) -> "Config":
+        """Refuse what cannot work.
+
+        Raises:
+            InvalidSetting: Which setting, and what was expected.
+        """
+        if not 0 <= self.http_port <= 65535:
+            raise InvalidSetting(f"http_port is {self.http_port}; expected 0…65535")
+        if self.body_mib_max < 1:
+            raise InvalidSetting(f"body_mib_max is {self.body_mib_max}; expected at least 1")
+        if not 0 < self.exit_timeout_s < inf:
+            raise InvalidSetting(f"exit_timeout_s is {self.exit_timeout_s}; expected more than 0")
+        return self
+
     def settings_of(self, name: str) -> ModelSettings:
         """The settings of one model."""
         return self.models.get(name, self.model)
@@ -129,17 +144,15 @@ def load_config(
     common = _convert({k: v for k, v in table.items() if k in names}, ModelSettings, "settings")
     server = {k: v for k, v in table.items() if k not in names}
     config = _convert(server, Config, "settings")
+    if not isinstance(own_tables, dict):
+        raise InvalidSetting(f"models is {own_tables!r}; expected tables [models.NAME]")
     models = {}
     for name, own in own_tables.items():
         if not isinstance(own, dict):
             raise InvalidSetting(f"models.{name} is {own!r}; expected a table of settings")
         models[name] = _convert(asdict(common) | own, ModelSettings, f"models.{name}")
         models[name].check(name=name)
-    if not 0 <= config.http_port <= 65535:
-        raise InvalidSetting(f"http_port is {config.http_port}; expected 0…65535")
-    if config.body_mib_max < 1:
-        raise InvalidSetting(f"body_mib_max is {config.body_mib_max}; expected at least 1")
-    return replace(config, model=common.check(), models=models)
+    return replace(config.check(), model=common.check(), models=models)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +179,7 @@ def _read(file: Path) -> dict[str, Any]:
         return tomllib.loads(file.read_text())
     except OSError as error:
         raise InvalidSetting(f"cannot read {file}: {error.strerror}") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InvalidSetting(f"{file} is not TOML: {error}") from error
 
 

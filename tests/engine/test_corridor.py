@@ -5,8 +5,8 @@ puppet that runs when it is told.
 """
 
 import numpy as np
-
 from tests.support.puppets import PuppetHouse
+
 from xirang.core.run import Trigger
 from xirang.engine.call import Answer, Call
 from xirang.tensors.tensor import of_array

@@ -66,9 +66,7 @@ class ManualLoop:
         return min((t.due_ns for t in self.timers if not t.is_cancelled), default=None)
 
     def _due(self):
-        return [
-            t for t in self.timers if not t.is_cancelled and t.due_ns <= self.clock.time_ns
-        ]
+        return [t for t in self.timers if not t.is_cancelled and t.due_ns <= self.clock.time_ns]
 
 
 class PuppetInstance:
@@ -147,12 +145,12 @@ class PuppetHouse:
     def with_masked_double(cls, **changes):
         executable = MaskedDouble()
         axes = {"ids": 1, "attention_mask": 1}
-        signature = Signature(
-            executable.inputs, executable.outputs, True, axes, {"doubled": 1}
-        )
+        signature = Signature(executable.inputs, executable.outputs, True, axes, {"doubled": 1})
         settings = {"can_pad": True, "max_batch_size": 8} | changes
         cost = CostModel()
-        cost.fit([Sample(rows, n, 2 * MS + rows * n * MS // 10) for rows in (1, 4) for n in (8, 64)])
+        cost.fit(
+            [Sample(rows, n, 2 * MS + rows * n * MS // 10) for rows in (1, 2, 4) for n in (8, 64)]
+        )
         return cls(executable, signature, Policy(**settings), cost=cost)
 
     @property

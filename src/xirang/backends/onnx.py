@@ -5,7 +5,7 @@ from pathlib import Path
 
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
-from xirang.tensors.tensor import Array
+from xirang.tensors.tensor import Array, decoded
 
 _DATATYPES = {
     "tensor(bool)": "BOOL",
@@ -69,9 +69,12 @@ class OnnxExecutable:
         self._refused = _refusals()
         self.inputs = tuple(_spec(node) for node in self._session.get_inputs())
         self.outputs = tuple(_spec(node) for node in self._session.get_outputs())
+        self._words = [spec.name for spec in self.inputs if spec.datatype == "BYTES"]
 
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Run the session; see `Executable.run`."""
+        if self._words:
+            inputs = {**inputs, **{name: decoded(inputs[name], name) for name in self._words}}
         try:
             arrays = self._session.run(wanted, inputs)
         except self._refused as error:

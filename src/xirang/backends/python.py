@@ -21,7 +21,7 @@ import numpy as np
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidSetting
 from xirang.tensors.split import RowsMismatchError
-from xirang.tensors.tensor import NUMPY_TYPES, Array
+from xirang.tensors.tensor import NUMPY_TYPES, Array, decoded
 
 _TEXT = ("BYTES", ())
 
@@ -62,7 +62,7 @@ class PythonExecutable:
     def _items(self, inputs: Mapping[str, Array]) -> list[Any]:
         columns = [inputs[spec.name] for spec in self.inputs]
         if self._is_text:
-            return [element.decode() for element in columns[0]]
+            return list(decoded(columns[0], self.inputs[0].name))
         if len(columns) == 1:
             return list(columns[0])
         names = [spec.name for spec in self.inputs]
@@ -127,11 +127,15 @@ def _dim(dim: int | str) -> int | str | None:
 
 def _stack(spec: TensorSpec, column: Sequence[Any]) -> Array:
     if spec.datatype == "BYTES":
-        flat = [value if isinstance(value, bytes) else str(value).encode() for value in column]
-        array = np.empty(len(flat), object)
-        array[:] = flat
-        return array
+        return np.array([_words(value, len(spec.dims) - 1) for value in column], object)
     return np.stack([np.asarray(value, NUMPY_TYPES[spec.datatype]) for value in column])
+
+
+def _words(value: Any, axes: int) -> Any:
+    """A word as bytes, or nested lists of words."""
+    if axes:
+        return [_words(element, axes - 1) for element in value]
+    return value if isinstance(value, bytes) else str(value).encode()
 
 
 def _described(results: object) -> str:

@@ -22,6 +22,7 @@ HUBER = 1.5  # residuals beyond this many typical ones count less
 COLD_PRIOR = (1e6, 0.0, 5e4, 0.0)  # only the proportion matters: one call ≈ twenty elements
 COLD_RUNS = 5  # fewer observations than this decide nothing about deadlines
 RESIDUALS = 512
+_TRIANGLE = tuple((i, j) for i in range(4) for j in range(i + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,6 @@ class CostModel:
 
     def __init__(self) -> None:
         self._weights: Vector = list(COLD_PRIOR)
-        self._law = COLD_PRIOR  # the weights without the negative parts of learning
         self._scales: Vector = [COLD_PRIOR[0], 1e4, 1e4, 1e2]
         self._covariance = _identity(1.0)
         self._residual_scale = 0.15
@@ -54,21 +54,22 @@ class CostModel:
     @property
     def weights(self) -> tuple[float, float, float, float]:
         """w0…w3 in nanoseconds."""
-        return self._law
+        w0, w1, w2, w3 = self._weights
+        return w0, w1, w2, w3
 
     def call_ns(self) -> float:
         """w0, what a run costs before its first row."""
-        return self._law[0]
+        return self._weights[0]
 
     def row_ns(self, length: int) -> float:
         """What one row of a run of this target length costs."""
-        _, w1, w2, w3 = self._law
+        _, w1, w2, w3 = self._weights
         cost = w1 + length * (w2 + length * w3)
         return cost if cost > 0.0 else 1e-3 * length
 
     def predict_ns(self, *, rows: int, length: int) -> int:
         """The expected time of a run."""
-        return int(self.call_ns() + rows * self.row_ns(length))
+        return round(self.call_ns() + rows * self.row_ns(length))
 
     def margin_fit(self) -> float:
         """How much longer than predicted a run commonly takes (75th percentile), ≥ 0."""
@@ -105,6 +106,9 @@ class CostModel:
     def observe(self, *, rows: int, length: int, ran_ns: int) -> None:
         """Learn from one finished run."""
         predicted = max(1.0, self.call_ns() + rows * self.row_ns(length))
+        if self.is_cold:
+            self._rescale(max(1, ran_ns) / predicted)
+            return
         self._remember(ran_ns / predicted)
         features = _features(rows, length)
         x = [f * s / predicted for f, s in zip(features, self._scales, strict=True)]
@@ -119,9 +123,18 @@ class CostModel:
         self.observations += 1
 
     def _learn(self, weights: Vector) -> None:
-        self._weights = weights
-        w0, w1, w2, w3 = weights
-        self._law = (max(0.0, w0), max(0.0, w1), max(0.0, w2), max(0.0, w3))
+        # Projected at every step: a weight left negative would leave its positive partner too
+        # large in what is predicted, with no residual to correct it.
+        self._weights = [max(0.0, weight) for weight in weights]
+
+    def _rescale(self, ratio: float) -> None:
+        # Of the prior only the proportions are meant: its size is the geometric mean of what was
+        # measured. Learning step by step from a size that is far off would take for ever, because
+        # every run would look like an outlier.
+        self.observations += 1
+        factor = ratio ** (1.0 / self.observations)
+        self._learn([weight * factor for weight in self._weights])
+        self._scales = [scale * factor for scale in self._scales]
 
     def _huber_weight(self, size: float) -> float:
         limit = HUBER * self._residual_scale
@@ -131,11 +144,14 @@ class CostModel:
 
     def _shrink(self, px: Vector, gain: float) -> None:
         # Forgetting inflates directions that traffic does not excite; the bound stops that.
-        trace = sum(self._covariance[i][i] for i in range(4))
+        covariance = self._covariance
+        trace = covariance[0][0] + covariance[1][1] + covariance[2][2] + covariance[3][3]
         forget = FORGETTING if trace < 4.0 else 1.0
-        for i, row in enumerate(self._covariance):
-            for j in range(4):
-                row[j] = (row[j] - gain * px[i] * px[j]) / forget
+        # One triangle is computed and mirrored: a difference between the two that comes from
+        # rounding would grow by 1/FORGETTING a run, and wreck the law after two thousand.
+        for i, j in _TRIANGLE:
+            entry = (covariance[i][j] - gain * px[i] * px[j]) / forget
+            covariance[i][j] = covariance[j][i] = entry
 
     def _remember(self, ratio: float) -> None:
         if len(self._ratios) < RESIDUALS:

@@ -13,7 +13,6 @@ that is how the simulator runs this very class. Batches are bound late: while al
 busy the lanes keep filling, and a run is formed only when an instance is free to take it.
 """
 
-import heapq
 from collections import deque
 
 from xirang.core.admission import gate
@@ -27,13 +26,14 @@ from xirang.core.event import (
     RunEnded,
     RunStarted,
 )
-from xirang.core.policy import Policy
+from xirang.core.policy import Batching, Policy
 from xirang.core.queueing import window
 from xirang.core.queueing.backlog import Backlog
+from xirang.core.queueing.latest_starts import LatestStarts
 from xirang.core.request import Request
 from xirang.core.run import Action, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
 from xirang.core.scheduling.launch import Candidate, Launch, next_launch, window_ns
-from xirang.core.scheduling.selection import Group, choose, group_of
+from xirang.core.scheduling.selection import Group, choose, group_of, in_time
 from xirang.core.snapshot import ModelSnapshot, Snapshot
 
 EVENTS_MAX = 65_536
@@ -79,7 +79,7 @@ class Scheduler:
         self._devices = {name: _Device(parallelism) for name, parallelism in devices.items()}
         self._models: dict[str, _Model] = {}
         self._model_of: dict[int, _Model] = {}  # where each waiting request waits
-        self._latest: list[tuple[int, int]] = []  # heap of (latest start, id), some already gone
+        self._latest = LatestStarts(self._model_of)
         self._running: dict[int, Run] = {}
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
         self._next_run_id = 1
@@ -116,11 +116,12 @@ class Scheduler:
             self._events.append(RequestRejected(request, verdict.reason))
             return verdict
         model.candidate = None
-        heapq.heappush(self._latest, (backlog.push(request), request.id))
+        latest_ns = backlog.push(request)
         backlog.demand.on_arrival(
             now_ns=now_ns, work_ns=request.rows * self._share_ns(model, request)
         )
         self._model_of[request.id] = model
+        self._latest.push(latest_ns, request.id)
         return verdict
 
     def cancel(self, request_id: int, *, now_ns: int) -> bool:
@@ -161,8 +162,8 @@ class Scheduler:
     def poll(self, *, now_ns: int) -> list[Action]:
         """What must happen now: requests to give up, runs to start."""
         actions: list[Action] = []
-        while (latest_ns := self._first_latest_ns()) is not None and latest_ns < now_ns:
-            actions.append(self._expire(heapq.heappop(self._latest)[1], now_ns))
+        while (first := self._latest.first()) is not None and first[0] < now_ns:
+            actions.append(self._expire(first[1], now_ns))
         for device in self._devices.values():
             device.wakeup_ns = None
             while device.running < device.parallelism:
@@ -178,16 +179,10 @@ class Scheduler:
     def wakeup_ns(self) -> int | None:
         """When to poll next if nothing else happens; None if nothing waits for a time."""
         times = [d.wakeup_ns for d in self._devices.values() if d.wakeup_ns is not None]
-        latest_ns = self._first_latest_ns()
-        if latest_ns is not None:
-            times.append(latest_ns + 1)  # an instant later its slack is gone
+        first = self._latest.first()
+        if first is not None:
+            times.append(first[0] + 1)  # an instant later its slack is gone
         return min(times, default=None)
-
-    def _first_latest_ns(self) -> int | None:
-        latest, waiting = self._latest, self._model_of
-        while latest and latest[0][1] not in waiting:
-            heapq.heappop(latest)
-        return latest[0][0] if latest else None
 
     def _expire(self, request_id: int, now_ns: int) -> Expire:
         model = self._model_of.pop(request_id)
@@ -254,7 +249,10 @@ class Scheduler:
         return run
 
     def _choose(self, model: _Model, now_ns: int) -> Group:
-        runs = runs_of(model.backlog.urgent(), policy=model.policy, cost=model.cost)
+        policy, urgent = model.policy, model.backlog.urgent()
+        if policy.batching is Batching.OPTIMAL and not policy.can_pad:
+            urgent = in_time(urgent, rows_max=policy.rows_max, cost=model.cost, now_ns=now_ns)
+        runs = runs_of(urgent, policy=policy, cost=model.cost)
         groups = [group_of(requests, model.cost) for requests in runs]
         return choose(groups, now_ns=now_ns, parallelism=model.device.parallelism)
 
@@ -308,3 +306,4 @@ class Scheduler:
             assert 0 <= device.running == running_count <= device.parallelism
         waiting = sum(len(model.backlog) for model in self._models.values())
         assert len(self._model_of) == waiting
+        self._latest.check_integrity()

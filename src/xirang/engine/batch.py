@@ -4,8 +4,8 @@ import asyncio
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
+from math import inf
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
@@ -51,7 +51,7 @@ def batch(
     if (
         max_batch_size < 1
         or queue < 1
-        or not 0 <= window_ms < budget_ms
+        or not 0 <= window_ms < budget_ms < inf
         or not 0 <= efficiency <= 1
     ):
         raise InvalidSetting(
@@ -90,7 +90,7 @@ class _Batched:
         self._policy = policy
         self.budget_ns = budget_ns
         self._cost = CostModel()  # learned once, whichever loop calls
-        self._engines: WeakKeyDictionary[asyncio.AbstractEventLoop, Engine] = WeakKeyDictionary()
+        self._engines: dict[asyncio.AbstractEventLoop, Engine] = {}
 
     async def call(self, item: Any, *, budget_ns: int, priority: int) -> Any:
         loop = asyncio.get_running_loop()
@@ -115,6 +115,9 @@ class _Batched:
             raise
 
     async def _start(self, loop: asyncio.AbstractEventLoop) -> Engine:
+        for other in list(self._engines):  # loops in other threads come and go meanwhile
+            if other.is_closed() and (left := self._engines.pop(other, None)) is not None:
+                left.abandon()
         engine = Engine()
         engine.add_lanes(self._name, self._policy, self._cost, self._make)
         self._engines[loop] = engine
@@ -167,7 +170,10 @@ class _LoopInstance:
     async def _results(self, name: str, members: Sequence[Any]) -> list[Any]:
         try:
             return _checked(await self._function(list(members)), len(members))
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # not the function's doing: the loop goes down
             if len(members) == 1:
                 return [as_error(name, error)]
             middle = len(members) // 2

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from xirang.core.cost import CostModel
@@ -31,14 +32,13 @@ from xirang.errors import (
 )
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
-from xirang.tensors.tensor import NUMPY_TYPES, Array, of_array
+from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor, of_array
 
 Finish = Callable[[Any, Ran | None], None]
 """Takes a member's result or an error, and how its run went if it ran."""
 
 
-@dataclass(slots=True, eq=False)
-class _Pending:
+class _Pending(msgspec.Struct, gc=False):
     """A request on its way: what an instance needs, and who waits for it."""
 
     request: Request
@@ -56,8 +56,7 @@ class _Served:
     instances: list[Startable] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(msgspec.Struct, frozen=True, gc=False):
     """A claim on an answer, to be given back if the client goes away."""
 
     engine: "Engine"
@@ -155,7 +154,7 @@ class Engine:
         self._is_draining = True
         self._driver.drain()
         if self._pending:
-            self._emptied = asyncio.Event()
+            self._emptied = self._emptied or asyncio.Event()
             await self._emptied.wait()
 
     async def close(self) -> None:
@@ -163,6 +162,10 @@ class Engine:
         if self._loop is None:
             return
         await self.drain()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """End the threads; who still waits is not answered: the loop is gone, or all were."""
         for served in self._served.values():
             for instance in served.instances:
                 instance.close()
@@ -212,7 +215,7 @@ class Engine:
             else:
                 future.set_result(answer.outputs)
 
-        tensors = {name: of_array(self._array(model, name, v)) for name, v in inputs.items()}
+        tensors = {name: self._tensor(model, name, value) for name, value in inputs.items()}
         ticket = self.submit(
             Call(
                 model=model,
@@ -237,7 +240,7 @@ class Engine:
         """
         model = self._find(call.model, call.version)
         extent = model.admit(call.inputs)
-        names = model.signature.output_names
+        names = model.output_names
         wanted = names if call.outputs is None else _known(call.outputs, names, call.model)
         arrival_ns = self._clock.now_ns()
         budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
@@ -370,14 +373,18 @@ class Engine:
         for number in range(served.policy.instances):
             served.instances.append(served.make(f"{name}-{number}", post))
 
-    def _array(self, model: str, name: str, value: Any) -> Array:
+    def _tensor(self, model: str, name: str, value: Any) -> Tensor:
         """Lists take the datatype that the model expects; arrays are believed."""
-        if isinstance(value, np.ndarray):
-            return value
-        for spec in self._find(model, None).signature.inputs:
-            if spec.name == name:
-                return np.asarray(value, NUMPY_TYPES[spec.datatype])
-        return np.asarray(value)
+        dtype = None
+        if not isinstance(value, np.ndarray):
+            specs = self._find(model, None).signature.inputs
+            dtype = next((NUMPY_TYPES[s.datatype] for s in specs if s.name == name), None)
+        try:
+            return of_array(np.asarray(value, dtype))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidRequest(
+                f"input '{name}' of model '{model}' is not a tensor: {error}"
+            ) from error
 
     # ------------------------------------------------------------------ what doors ask about
 

@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 Result = Any
 """What a member gets: an error, or what the work gives (outputs by name, or a Python object)."""
 
+_FAULTS = (Exception, SystemExit)
+"""A model that asks to exit must not take the thread along: its run would never end."""
+
 Finished = Callable[[Run, Sequence[Result], Outcome], None]
 
 
@@ -108,14 +111,14 @@ def execute(
     """Do the work; on an error, do it in halves until each guilty member stands alone."""
     try:
         return work(members, length=run.length, clock=clock)
-    except Exception as error:  # whatever a model raises is one request's fault
+    except _FAULTS as error:  # whatever a model raises is one request's fault
         log.info("run %d of %s raised: %s", run.id, run.model, error)
         results = _results_of_halves(run, members, work, clock=clock, error=error)
         return results, failed_in(run, results) or Failed()
 
 
 def _results_of_halves(
-    run: Run, members: Sequence[Any], work: Work, *, clock: Clock, error: Exception
+    run: Run, members: Sequence[Any], work: Work, *, clock: Clock, error: BaseException
 ) -> list[Result]:
     if len(members) == 1:
         return [as_error(run.model, error)]
@@ -124,7 +127,7 @@ def _results_of_halves(
     for half in (members[:middle], members[middle:]):
         try:
             results += work(half, length=run.length, clock=clock)[0]
-        except Exception as half_error:
+        except _FAULTS as half_error:
             results += _results_of_halves(run, half, work, clock=clock, error=half_error)
     return results
 
@@ -136,7 +139,7 @@ def failed_in(run: Run, results: Sequence[Result]) -> Failed | None:
     return Failed(guilty) if guilty else None
 
 
-def as_error(model: str, error: Exception) -> XirangError:
+def as_error(model: str, error: BaseException) -> XirangError:
     """What the owner of a guilty request is told."""
     if isinstance(error, XirangError):
         return error

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import msgspec
+
 from xirang.backends.executable import Executable
 from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
@@ -29,8 +31,7 @@ class Extent:
     group: Hashable
 
 
-@dataclass(slots=True, eq=False)
-class Member:
+class Member(msgspec.Struct, gc=False):
     """One request's part in a run.
 
     Attributes:
@@ -60,6 +61,7 @@ class Model:
         budget_ns: The latency budget of a request that brings none.
         length_max: Longest row it takes; None if there is no such bound.
         verdict: What the probe said about batching, in words.
+        output_names: Of the signature, kept at hand.
     """
 
     name: str
@@ -71,7 +73,11 @@ class Model:
     version: str = "1"
     length_max: int | None = None
     verdict: str = "not probed"
+    output_names: tuple[str, ...] = ()
     _extents: dict[Hashable, Extent] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.output_names = self.signature.output_names
 
     def admit(self, inputs: Mapping[str, Tensor]) -> Extent:
         """Hold a request's inputs against the signature.
@@ -224,7 +230,7 @@ class TensorWork:
         }
 
     def _wanted(self, members: Sequence[Member]) -> Sequence[str]:
-        names = self._model.signature.output_names
+        names = self._model.output_names
         if any(len(member.wanted) == len(names) for member in members):
             return names
         wanted = {name for member in members for name in member.wanted}

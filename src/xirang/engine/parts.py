@@ -62,7 +62,8 @@ class Join:
             self.on_error()
             return
         self._results[index] = result
-        self._started_ns = min(self._started_ns or ran.start_ns, ran.start_ns)
+        if self._started_ns is None or ran.start_ns < self._started_ns:
+            self._started_ns = ran.start_ns
         self._missing -= 1
         if not self._missing:
             self.close()

@@ -1,6 +1,5 @@
 """A real `xirang serve` in a process of its own, for the demo, the benchmarks and the tests."""
 
-import os
 import re
 import signal
 import subprocess
@@ -48,12 +47,6 @@ class ServerProcess:
     def pid(self) -> int:
         """Of the process."""
         return self._process.pid
-
-    def cpu_s(self) -> float:
-        """Processor time it has used, user and system."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        ticks = int(fields[11]) + int(fields[12])
-        return ticks / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> int:
         """Ask it to end as an operator would; its exit status."""

@@ -14,7 +14,7 @@ from math import exp
 from random import Random
 from typing import Protocol
 
-from xirang.core.cost import CostModel, Sample
+from xirang.core.cost import COLD_RUNS, CostModel, Sample
 from xirang.core.policy import Policy
 from xirang.core.request import Request
 from xirang.core.run import Done, Rejected, Run, Verdict
@@ -46,7 +46,8 @@ class Law:
         rows = sorted({1, 2, max(1, rows_max // 4), rows_max})
         grid = [(r, length) for r in rows for length in lengths]
         cost = CostModel()
-        cost.fit([Sample(r, n, max(1, int(self.run_ns(rows=r, length=n)))) for r, n in grid])
+        samples = [Sample(r, n, max(1, round(self.run_ns(rows=r, length=n)))) for r, n in grid]
+        cost.fit(samples * COLD_RUNS)  # each was measured several times
         return cost
 
 

@@ -50,7 +50,8 @@ def discover(paths: Sequence[str]) -> list[Source]:
     """
     sources: list[Source] = []
     for path in paths:
-        name, separator, rest = path.partition("=")
+        # A path that exists is a path, whatever signs are in its name.
+        name, separator, rest = (path, "", "") if Path(path).exists() else path.partition("=")
         found = _discover_one(rest) if separator else _discover_one(path)
         if separator:
             if len(found) != 1:
@@ -68,9 +69,9 @@ def _discover_one(path: str) -> list[Source]:
     if _PYTHON_NAME.fullmatch(path) and not Path(path).exists():
         return [Source(path.partition(":")[2].replace(".", "_"), Kind.PYTHON, target=path)]
     place = Path(path)
-    if not place.exists():
+    if not path or not place.exists():
         raise InvalidSetting(
-            f"{path} does not exist; expected an ONNX file, a folder or module:name"
+            f"'{path}' does not exist; expected an ONNX file, a folder or module:name"
         )
     found = _in_place(place)
     if found is not None:

@@ -18,6 +18,9 @@ from xirang.repository.discover import Kind, Source
 from xirang.text.pooling import PooledExecutable
 from xirang.text.tokenizer import TextModel
 
+RUN_TINY_NS = 1_000_000
+"""Below this a full run takes less than two threads lose by waiting for the interpreter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -73,7 +76,7 @@ def _model(
         version=source.version,
         executable=executable,
         signature=findings.signature,
-        policy=_policy(settings, findings, is_reentrant=executable.is_reentrant),
+        policy=_policy(settings, findings, _instances(settings, executable, cost)),
         budget_ns=int(settings.budget_ms * 1e6),
         cost=cost,
         length_max=length_max,
@@ -98,12 +101,19 @@ def _executable(source: Source, settings: ModelSettings) -> tuple[Executable, Te
     return pooled, text
 
 
-def _policy(settings: ModelSettings, findings: Findings, *, is_reentrant: bool) -> Policy:
-    instances = settings.instances or cores()
-    if not is_reentrant:
+def _instances(settings: ModelSettings, executable: Executable, cost: CostModel) -> int:
+    """As many as asked for; else one a core, or one alone where a second could not help."""
+    if not executable.is_reentrant:
         if settings.instances > 1:
             raise InvalidSetting("a Python callable runs on one instance; expected instances = 1")
-        instances = 1
+        return 1
+    if settings.instances:
+        return settings.instances
+    full_ns = cost.predict_ns(rows=settings.max_batch_size, length=1)
+    return 1 if not cost.is_cold and full_ns < RUN_TINY_NS else cores()
+
+
+def _policy(settings: ModelSettings, findings: Findings, instances: int) -> Policy:
     return Policy(
         instances=instances,
         batching=Batching(settings.batching),

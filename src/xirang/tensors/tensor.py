@@ -6,6 +6,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from xirang.errors import InvalidRequest
+
 Array = NDArray[Any]
 
 NUMPY_TYPES: dict[str, np.dtype[Any]] = {
@@ -68,3 +70,21 @@ def to_array(tensor: Tensor) -> Array:
         array[:] = tensor.data
         return array.reshape(tensor.shape)
     return np.frombuffer(tensor.data, NUMPY_TYPES[tensor.datatype]).reshape(tensor.shape)
+
+
+def decoded(array: Array, name: str) -> Array:
+    """An array of UTF-8 bytes as one of strings, for a model that takes text.
+
+    Args:
+        array: Of bytes objects.
+        name: Of the input.
+
+    Raises:
+        InvalidRequest: An element is not UTF-8.
+    """
+    words = np.empty(array.size, object)
+    try:
+        words[:] = [element.decode() for element in array.ravel()]
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"input '{name}' holds bytes that are not UTF-8: {error}") from error
+    return words.reshape(array.shape)

@@ -1,11 +1,11 @@
 """All that waits for one model: its lanes, who is most urgent, who must leave."""
 
-import heapq
 from bisect import bisect_left, insort
 
 from xirang.core.cost import CostModel
 from xirang.core.queueing.demand import Demand
 from xirang.core.queueing.lane import Lane
+from xirang.core.queueing.latest_starts import LatestStarts
 from xirang.core.queueing.routing import cost_class, urgency_ns
 from xirang.core.request import Request
 from xirang.core.snapshot import LaneSnapshot
@@ -25,7 +25,7 @@ class Backlog:
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._filed: dict[int, tuple[Request, Lane, float]] = {}
         self._urgent: list[tuple[int, int, Request]] = []  # by virtual deadline, then id
-        self._latest: list[tuple[int, int]] = []  # heap of (latest start, id), some already gone
+        self._latest = LatestStarts(self._filed)
 
     def __len__(self) -> int:
         return len(self._filed)
@@ -50,9 +50,9 @@ class Backlog:
         self.rows += request.rows
         self.work_ns += work_ns
         # A cold model's prediction expires nobody: only the deadline itself does.
-        alone_ns = 0 if self.cost.is_cold else int(self.cost.call_ns() + work_ns)
+        alone_ns = 0 if self.cost.is_cold else round(self.cost.call_ns() + work_ns)
         latest_ns = request.deadline_ns - alone_ns
-        heapq.heappush(self._latest, (latest_ns, request.id))
+        self._latest.push(latest_ns, request.id)
         return latest_ns
 
     def remove(self, request_id: int) -> Request:
@@ -72,10 +72,9 @@ class Backlog:
 
     def most_pressing(self) -> Request:
         """The request whose slack ends first; there must be one."""
-        latest = self._latest
-        while latest[0][1] not in self._filed:
-            heapq.heappop(latest)
-        return self._filed[latest[0][1]][0]
+        first = self._latest.first()
+        assert first is not None
+        return self._filed[first[1]][0]
 
     def urgent(self, limit: int = CONSIDERED_MAX) -> list[Request]:
         """Up to `limit` requests by virtual deadline, the most urgent first."""
@@ -92,7 +91,7 @@ class Backlog:
             lane.check_integrity()
         assert self.rows == sum(lane.rows for lane in self._lanes.values())
         assert len(self._filed) == sum(len(lane) for lane in self._lanes.values())
-        assert set(self._filed) <= {id for _, id in self._latest}
+        self._latest.check_integrity()
         assert self._urgent == sorted(self._urgent, key=lambda entry: entry[:2])
         assert {id for _, id, _ in self._urgent} == set(self._filed)
         assert abs(self.work_ns - sum(w for _, _, w in self._filed.values())) < 1e-3 * (

@@ -38,6 +38,29 @@ def group_of(requests: Sequence[Request], cost: CostModel) -> Group:
     return Group(requests, length, run_ns, rows, deadline_ns)
 
 
+def in_time(urgent: list[Request], *, rows_max: int, cost: CostModel, now_ns: int) -> list[Request]:
+    """Those whom the next batch would answer on time; all of them if it could nobody.
+
+    Under overload the most urgent are nearly late, and a batch filled with them makes them so: the
+    device would be busy with work that is of no use to anybody. They are passed over, and leave
+    when their slack ends (the early drop of Nexus, SOSP 2019). To shrink the batch until the first
+    is on time would be worse: smaller batches serve fewer, the queue grows, and one slow batch is
+    enough never to recover.
+
+    Args:
+        urgent: The most urgent first; rows of different lengths are in different groups.
+        rows_max: Rows of a full batch.
+        cost: The model's.
+        now_ns: The time.
+    """
+    if cost.is_cold:
+        return urgent
+    head = urgent[0]
+    rows = min(rows_max, sum([r.rows for r in urgent[:rows_max] if r.group == head.group]))
+    end_ns = now_ns + cost.predict_ns(rows=rows, length=head.length)
+    return [request for request in urgent if request.deadline_ns >= end_ns] or urgent
+
+
 def choose(groups: Sequence[Group], *, now_ns: int, parallelism: int) -> Group:
     """The group to run now.
 

@@ -1,0 +1,41 @@
+"""Who has to start first: latest starts of those that wait, any of whom may leave unannounced."""
+
+import heapq
+from collections.abc import Mapping
+
+STALE_MAX = 64
+
+
+class LatestStarts:
+    """A heap that looks up who still waits instead of being told who left."""
+
+    __slots__ = ("_heap", "_waiting")
+
+    def __init__(self, waiting: Mapping[int, object]) -> None:
+        """Start empty.
+
+        Args:
+            waiting: By the id of a request; whoever is missing in it has left.
+        """
+        self._waiting = waiting
+        self._heap: list[tuple[int, int]] = []
+
+    def push(self, latest_ns: int, request_id: int) -> None:
+        """Note the latest start of a request."""
+        heapq.heappush(self._heap, (latest_ns, request_id))
+        # Short budgets may stand for ever in front of long ones that have left.
+        if len(self._heap) > 2 * len(self._waiting) + STALE_MAX:
+            self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
+            heapq.heapify(self._heap)
+
+    def first(self) -> tuple[int, int] | None:
+        """The earliest latest start and whose it is; None if nobody waits."""
+        heap, waiting = self._heap, self._waiting
+        while heap and heap[0][1] not in waiting:
+            heapq.heappop(heap)
+        return heap[0] if heap else None
+
+    def check_integrity(self) -> None:
+        """Whoever waits is in it, and it is no longer than twice what it must be."""
+        assert self._waiting.keys() <= {id for _, id in self._heap}
+        assert len(self._heap) <= 2 * len(self._waiting) + STALE_MAX + 1 or not self._waiting

@@ -1,0 +1,80 @@
+"""From a source and settings to a model that is ready to serve."""
+
+import pytest
+from tests.support import models
+
+from xirang.config import ModelSettings
+from xirang.core.policy import Batching
+from xirang.engine.clock import MonotonicClock
+from xirang.errors import InvalidSetting
+from xirang.repository.discover import Kind, Source
+from xirang.repository.load import cores, load
+
+SHOUT = Source("shout", Kind.PYTHON, target="tests.backends.callables:shout")
+
+
+def loaded(source, **settings):
+    return load(source, ModelSettings(**settings), clock=MonotonicClock())
+
+
+def onnx(make, tmp_path, version="1"):
+    return Source("m", Kind.ONNX, make(tmp_path / "model.onnx"), version=version)
+
+
+def test_a_padded_model_gets_the_policy_of_its_settings_and_its_probe(tmp_path):
+    found = loaded(
+        onnx(models.masked_double, tmp_path, "4"),
+        instances=3,
+        queue=5,
+        max_batch_size=16,
+        window_ms=2.5,
+        efficiency=0.75,
+        batching="first-come",
+        budget_ms=80,
+        length_max=40,
+    )
+    model, policy = found.model, found.model.policy
+    assert found.text is None
+    assert (model.name, model.version, model.budget_ns) == ("m", "4", 80_000_000)
+    assert (policy.instances, policy.depth_max, policy.max_batch_size) == (3, 5, 16)
+    assert (policy.window_ns_max, policy.efficiency) == (2_500_000, 0.75)
+    assert (policy.batching, policy.can_pad) == (Batching.FIRST_COME, True)
+    assert (model.length_max, model.verdict.split(":")[0]) == (40, "exact")
+    assert policy.elements_max is not None
+    assert not model.cost.is_cold
+
+
+def test_an_operators_bound_on_elements_wins(tmp_path):
+    found = loaded(onnx(models.masked_double, tmp_path), max_batch_elements=99)
+    assert found.model.policy.elements_max == 99
+
+
+def test_a_model_whose_rows_change_each_other_runs_singly(tmp_path):
+    policy = loaded(onnx(models.softmax_over_batch, tmp_path)).model.policy
+    assert (policy.max_batch_size, policy.can_pad) == (1, False)
+
+
+def test_by_default_there_is_an_instance_a_core_but_one_where_runs_are_tiny(tmp_path, monkeypatch):
+    source = onnx(models.mlp, tmp_path)
+    assert loaded(source).model.policy.instances == 1
+    monkeypatch.setattr("xirang.repository.load.RUN_TINY_NS", 0)
+    assert loaded(source).model.policy.instances == cores() >= 1
+
+
+def test_a_callable_has_one_instance_and_is_not_run_before_it_serves():
+    model = loaded(SHOUT).model
+    assert (model.policy.instances, model.policy.can_pad) == (1, False)
+    assert model.verdict == "a list of inputs: only equal shapes share a run"
+    assert model.signature.is_batched
+    with pytest.raises(InvalidSetting, match="expected instances = 1"):
+        loaded(SHOUT, instances=2)
+
+
+def test_a_text_model_needs_a_tokenizer_and_hidden_states(tmp_path):
+    path = models.masked_double(tmp_path / "model.onnx")
+    (tmp_path / "tokenizer.json").write_text("{}")
+    with pytest.raises(InvalidSetting, match="a text model needs an attention mask and an output"):
+        loaded(Source("m", Kind.TEXT, path))
+    path = models.hidden_states(tmp_path / "model.onnx")
+    with pytest.raises(InvalidSetting, match=r"tokenizer\.json is not a tokenizer"):
+        loaded(Source("m", Kind.TEXT, path))

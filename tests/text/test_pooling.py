@@ -1,0 +1,67 @@
+"""One vector a text, against a loop that anyone can read."""
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+from tests.support import models
+
+from xirang.backends.onnx import OnnxExecutable
+from xirang.errors import InvalidSetting
+from xirang.text.pooling import PooledExecutable, pool
+
+
+def naive(hidden, mask):
+    vectors = []
+    for states, row in zip(hidden, mask, strict=True):
+        kept = [state for state, is_token in zip(states, row, strict=True) if is_token]
+        mean = np.mean(kept, axis=0) if kept else np.zeros(hidden.shape[2])
+        norm = np.sqrt((mean**2).sum())
+        vectors.append(mean / norm if norm else mean)
+    return np.array(vectors)
+
+
+@given(st.integers(1, 5), st.integers(1, 9), st.integers(1, 6), st.integers(0, 2**32 - 1))
+def test_it_is_the_mean_of_the_tokens_scaled_to_one(rows, tokens, dimension, seed):
+    rng = np.random.default_rng(seed)
+    hidden = rng.standard_normal((rows, tokens, dimension)).astype(np.float32)
+    mask = rng.integers(0, 2, (rows, tokens))
+    mask[:, 0] = 1
+    pooled = pool(hidden, mask)
+    assert pooled.dtype == np.float32
+    assert np.abs(pooled - naive(hidden, mask)).max() < 1e-5
+    assert np.linalg.norm(pooled, axis=1) == pytest.approx(1, abs=1e-5)
+
+
+def test_padding_changes_nothing():
+    rng = np.random.default_rng(1)
+    hidden = rng.standard_normal((2, 4, 3)).astype(np.float32)
+    padded = np.concatenate([hidden, rng.standard_normal((2, 5, 3)).astype(np.float32)], axis=1)
+    mask = np.ones((2, 4), np.int64)
+    padded_mask = np.concatenate([mask, np.zeros((2, 5), np.int64)], axis=1)
+    assert np.abs(pool(hidden, mask) - pool(padded, padded_mask)).max() < 1e-6
+
+
+def test_an_empty_mask_gives_a_zero_and_no_nan():
+    assert pool(np.ones((1, 2, 3), np.float32), np.zeros((1, 2), np.int64)).tolist() == [[0, 0, 0]]
+
+
+@pytest.fixture
+def pooled(tmp_path):
+    return PooledExecutable(OnnxExecutable(models.hidden_states(tmp_path / "m.onnx")))
+
+
+def test_the_embedding_is_one_more_output(pooled):
+    assert [spec.name for spec in pooled.outputs] == ["embedding", "last_hidden_state"]
+    assert (pooled.outputs[0].shape, pooled.dimension) == ((-1, 8), 8)
+    ids = np.array([[5, 6, 7]])
+    inputs = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+    both = pooled.run(inputs, ["last_hidden_state", "embedding"])
+    assert list(both) == ["last_hidden_state", "embedding"]
+    assert both["embedding"].tolist() == pool(both["last_hidden_state"], np.ones_like(ids)).tolist()
+    assert list(pooled.run(inputs, ["embedding"])) == ["embedding"]
+    assert list(pooled.run(inputs, ["last_hidden_state"])) == ["last_hidden_state"]
+
+
+def test_a_model_without_hidden_states_is_refused(tmp_path):
+    with pytest.raises(InvalidSetting, match="needs an attention mask and an output"):
+        PooledExecutable(OnnxExecutable(models.mlp(tmp_path / "m.onnx")))
