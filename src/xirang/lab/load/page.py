@@ -79,7 +79,7 @@ def notes_of(results: Sequence[PointResult]) -> list[str]:
 def load_report(title: str, subtitle: str, results: Sequence[PointResult]) -> Report:
     """The HTML page of a load run."""
     report = Report(title, subtitle)
-    best = max(results, key=lambda result: result.goodput or result.throughput)
+    best = max(results, key=lambda result: result.throughput)
     report.tiles(
         [
             ("answered /s, best point", best.throughput),
@@ -89,6 +89,18 @@ def load_report(title: str, subtitle: str, results: Sequence[PointResult]) -> Re
             ("errors in all", sum(result.errors for result in results)),
         ]
     )
+    add_points(report, results)
+    if len(results) > 1:
+        report.figure(
+            "Throughput against p99",
+            _throughput_against_p99(results),
+            "Right is more work, up is more waiting; the bend is the capacity.",
+        )
+    return report
+
+
+def add_points(report: Report, results: Sequence[PointResult]) -> None:
+    """The table and the plots that compare points of any kind."""
     headings, rows = table_of(results)
     report.table("Points", headings, rows, note=" · ".join(notes_of(results)))
     report.figure(
@@ -101,17 +113,10 @@ def load_report(title: str, subtitle: str, results: Sequence[PointResult]) -> Re
         _latency_curves(results),
         "Share of the requests that were answered within a latency.",
     )
-    if len(results) > 1:
-        report.figure(
-            "Throughput against p99",
-            _throughput_against_p99(results),
-            "Right is more work, up is more waiting; the bend is the capacity.",
-        )
     if any(_server(result).batch_sizes for result in results):
         report.figure(
             "Batch sizes", _batch_sizes(results), "Runs by rows in them, from the server's metrics."
         )
-    return report
 
 
 def _latency_over_time(results: Sequence[PointResult]) -> dict[str, Any]:
