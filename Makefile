@@ -19,8 +19,12 @@ demo: setup      ## a real model, a real server, real texts: three ways of batch
 fmt: setup       ## rewrite the code to the house style
 	$(BIN)ruff check --fix-only -q . ; $(BIN)ruff format -q .
 
-check: setup     ## style, types, layers (seconds)
-	$(BIN)ruff format --check -q . && $(BIN)ruff check -q . && $(BIN)codespell -q 3 && $(BIN)mypy --no-error-summary && $(BIN)lint-imports --no-cache >/dev/null || { $(BIN)lint-imports --no-cache | tail -30; exit 1; }
+check: setup     ## style, spelling, types, layers (seconds)
+	$(BIN)ruff format --check -q .
+	$(BIN)ruff check -q .
+	$(BIN)codespell -q 3
+	$(BIN)mypy --no-error-summary
+	@$(BIN)lint-imports --no-cache >.venv/layers.txt || { tail -n 40 .venv/layers.txt; exit 1; }
 
 test-fast: setup ## unit, property and short simulation tests (under a minute)
 	$(BIN)pytest -q -n 2 -m "not slow and not e2e"
@@ -28,7 +32,7 @@ test-fast: setup ## unit, property and short simulation tests (under a minute)
 test: check      ## style, types, layers and every test, real servers on loopback included
 	$(BIN)pytest -q -n 2
 
-bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (about ten minutes)
+bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (some minutes)
 	$(PY) -m benchmarks.all
 
 .PHONY: help setup demo fmt check test-fast test bench

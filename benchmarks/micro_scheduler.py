@@ -1,13 +1,13 @@
 """What the core itself costs: microseconds a request and a launch, without any server around it.
 
-Run `python -m benchmarks.micro_scheduler`. Each line is `ok|short  name  value  goal`; short means
-that the goal was missed on this machine.
+Run `python -m benchmarks.micro_scheduler`.
 """
 
 from collections.abc import Callable
 from random import Random
 from time import perf_counter
 
+from benchmarks.figures import Figure, print_figures
 from xirang.core.cost import CostModel, Sample
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import Request
@@ -20,18 +20,20 @@ MODELS = 16
 ROUNDS = 5
 
 
-def main() -> None:
-    """Measure and print."""
+def measure() -> list[Figure]:
+    """All figures; each is the least disturbed of some rounds."""
     rows = [
-        ("µs a request, 64 lanes, saturated", saturated_us(), REQUEST_GOAL_US),
-        ("µs a request, 64 lanes, light load", light_us(), REQUEST_GOAL_US),
-        ("µs a request, 1 lane, batches of 32", closed_us(Batching.FIRST_COME), REQUEST_GOAL_US),
-        ("µs a request, mixed lengths, 64 clients", closed_us(Batching.OPTIMAL), REQUEST_GOAL_US),
-        ("µs a launch, 256 mixed lengths wait", launch_us(256), LAUNCH_GOAL_US),
-        ("µs a launch, 64 mixed lengths wait", launch_us(64), LAUNCH_GOAL_US),
+        ("scheduler core a request, 64 lanes, saturated", saturated_us(), REQUEST_GOAL_US),
+        ("scheduler core a request, 64 lanes, each a launch", light_us(), REQUEST_GOAL_US),
+        ("scheduler core a request, 1 lane", closed_us(Batching.FIRST_COME), REQUEST_GOAL_US),
+        ("scheduler core a request, mixed lengths", closed_us(Batching.OPTIMAL), REQUEST_GOAL_US),
+        ("scheduler core a launch, 256 mixed lengths wait", launch_us(256), LAUNCH_GOAL_US),
     ]
-    for name, value, goal in rows:
-        print(f"{'ok' if value <= goal else 'short':<6}{name:<44}{value:8.1f}{goal:8.1f}")
+    return [Figure(name, value, goal, False, "µs") for name, value, goal in rows]
+
+
+def main() -> None:
+    print_figures(measure())
 
 
 def saturated_us() -> float:

@@ -57,7 +57,7 @@ class OnnxExecutable:
         # Spinning burns an idle core and gains nothing at saturation.
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
-        options.log_severity_level = 3
+        options.log_severity_level = 4  # we tell what failed, once
         try:
             self._session = ort.InferenceSession(
                 str(path), options, providers=["CPUExecutionProvider"]
