@@ -1,5 +1,6 @@
 """The pages say what the code does: tables, links, file names, figures and examples."""
 
+import argparse
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from xirang.core.policy import Policy
 from xirang.core.run import Trigger
 from xirang.core.scheduler import Scheduler
 from xirang.frontends.cold import EXTENSIONS
+from xirang.lab.simulate import add_simulate
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.repository.minilm import prepare
@@ -131,8 +133,17 @@ def test_the_statuses_are_those_of_the_code():
 
 
 def test_the_extensions_are_those_of_the_code():
-    (line,) = re.findall(r"^Extensions reported: (.+)$", page("docs/protocols.md"), re.MULTILINE)
-    assert re.findall(r"`(\w+)`", line) == list(EXTENSIONS)
+    told = page("docs/protocols.md").partition("Extensions reported:")[2].partition("\n\n")[0]
+    assert re.findall(r"`(\w+)`", told) == list(EXTENSIONS)
+
+
+def test_the_simulators_options_are_those_of_the_code():
+    parser = argparse.ArgumentParser()
+    add_simulate(parser.add_subparsers())
+    (simulate,) = parser._subparsers._group_actions[0].choices.values()
+    known = {word for action in simulate._actions for word in action.option_strings}
+    told = set(re.findall(r"--[a-z][a-z-]*", page("docs/simulator.md")))
+    assert told == known - {"-h", "--help"}
 
 
 # ---------------------------------------------------------------------- architecture

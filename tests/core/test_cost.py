@@ -133,21 +133,20 @@ def test_one_size_for_long_does_not_make_it_forget_the_others():
     assert cost.predict_ns(rows=16, length=1) == pytest.approx(true_ns(law, 16, 1), rel=0.1)
 
 
-def test_margins_have_defaults_then_come_from_what_was_seen():
+def test_the_margin_has_a_default_then_comes_from_what_was_seen():
     cost = fixed_shape(5, 0.25)
-    assert (cost.margin_fit(), cost.margin_wait()) == (0.1, 0.5)
+    assert cost.margin_wait() == 0.5
     for i in range(512):
         cost.observe(rows=8, length=1, ran_ns=21 * MS if i % 50 == 49 else 7 * MS)
-    # Two in a hundred are three times as slow: waiting must count with that, sizing must not.
-    assert cost.margin_fit() < 0.1
+    # Two in a hundred are three times as slow: waiting must count with that.
     assert cost.margin_wait() == pytest.approx(2.0, abs=0.3)
 
 
-def test_a_steady_machine_earns_the_smallest_margins():
+def test_a_steady_machine_earns_the_smallest_margin():
     cost = fixed_shape(5, 0.25)
     for _ in range(64):
         cost.observe(rows=8, length=1, ran_ns=7 * MS)
-    assert (cost.margin_fit(), cost.margin_wait()) == (0.02, 0.05)
+    assert cost.margin_wait() == 0.05
 
 
 runs = st.tuples(st.integers(1, 128), st.integers(1, 512), st.integers(1, 10**10))
@@ -164,7 +163,6 @@ def test_whatever_is_observed_the_law_stays_non_negative_and_grows(observed):
     assert costs == sorted(costs)
     assert costs[0] > 0
     assert cost.predict_ns(rows=1, length=1) >= 0
-    assert 0 < cost.margin_fit() <= 1
     assert 0 < cost.margin_wait() <= 5
 
 

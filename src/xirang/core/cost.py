@@ -43,7 +43,7 @@ class CostModel:
         self._covariance = _identity(1.0)
         self._residual_scale = 0.15
         self._ratios: list[float] = []  # actual ÷ predicted, a ring
-        self._margins: tuple[int, float, float] | None = None
+        self._margin: tuple[int, float] | None = None  # when it was computed, and the margin
         self.observations = 0
 
     @property
@@ -71,13 +71,15 @@ class CostModel:
         """The expected time of a run."""
         return round(self.call_ns() + rows * self.row_ns(length))
 
-    def margin_fit(self) -> float:
-        """How much longer than predicted a run commonly takes (75th percentile), ≥ 0."""
-        return self._margin_pair()[0]
-
     def margin_wait(self) -> float:
-        """How much longer a run takes in the worst of a hundred; for voluntary waiting only."""
-        return self._margin_pair()[1]
+        """How much longer than predicted a run takes in the worst of a hundred, ≥ 0.
+
+        For voluntary waiting only: a batch sized by it would be too small.
+        """
+        # Sorting 512 ratios at each decision would cost more than it tells: refresh now and then.
+        if self._margin is None or self.observations - self._margin[0] >= 32:
+            self._margin = (self.observations, _margin(self._ratios))
+        return self._margin[1]
 
     def fit(self, samples: Sequence[Sample]) -> None:
         """Replace the law by the best one for these samples.
@@ -159,21 +161,14 @@ class CostModel:
         else:
             self._ratios[self.observations % RESIDUALS] = ratio
 
-    def _margin_pair(self) -> tuple[float, float]:
-        # Sorting 512 ratios at each decision would cost more than it tells: refresh now and then.
-        if self._margins is None or self.observations - self._margins[0] >= 32:
-            self._margins = (self.observations, *_margins(self._ratios))
-        return self._margins[1:]
 
-
-def _margins(ratios: Sequence[float]) -> tuple[float, float]:
+def _margin(ratios: Sequence[float]) -> float:
     if len(ratios) < 20:
-        return 0.1, 0.5
+        return 0.5
     ordered = sorted(ratios)
-    fit = ordered[int(0.75 * len(ordered))] - 1
     # The conformal index ⌈(n+1)(1−ε)⌉ with ε = 1 %.
-    wait = ordered[min(len(ordered) - 1, int(0.99 * (len(ordered) + 1)))] - 1
-    return min(1.0, max(0.02, fit)), min(5.0, max(0.05, wait))
+    worst = ordered[min(len(ordered) - 1, int(0.99 * (len(ordered) + 1)))] - 1
+    return min(5.0, max(0.05, worst))
 
 
 def _features(rows: int, length: int) -> Vector:

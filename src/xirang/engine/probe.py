@@ -29,6 +29,8 @@ SECONDS_MAX = 3.0
 SIZES = (128, 256, 512, 1024)
 """Elements of the runs whose speed decides how large a run may usefully be."""
 
+SATURATION_ROUNDS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Findings:
@@ -260,7 +262,7 @@ def _best_ns(lab: _Lab, *, rows: int, length: int, clock: Clock) -> int | None:
     inputs = lab.inputs(rows=rows, length=length)
     times_ns = []
     try:
-        for _ in range(4):  # the first warms caches and arenas up
+        for _ in range(3):  # the first warms caches and arenas up
             start_ns = clock.now_ns()
             lab.run(inputs)
             times_ns.append(max(1, clock.now_ns() - start_ns))
@@ -271,17 +273,22 @@ def _best_ns(lab: _Lab, *, rows: int, length: int, clock: Clock) -> int | None:
 
 
 def _saturation(lab: _Lab, rows_max: int, clock: Clock) -> int | None:
-    """The smallest size whose time per element is within 4 % of the best size's."""
-    per_element = {}
-    for size in SIZES:
-        rows = min(rows_max, size // LENGTHS[1])
-        ran_ns = _best_ns(lab, rows=rows, length=LENGTHS[1], clock=clock)
-        if ran_ns is not None:
-            per_element[rows * LENGTHS[1]] = ran_ns / (rows * LENGTHS[1])
-    if not per_element:
+    """The smallest size whose time per element is within 4 % of the best size's.
+
+    The sizes take turns, and the best of their turns counts: a busy machine slows some of them.
+    """
+    length = LENGTHS[1]
+    rows_of = {min(rows_max, size // length) for size in SIZES}
+    best_ns: dict[int, float] = {}
+    for _ in range(SATURATION_ROUNDS):
+        for rows in sorted(rows_of):
+            ran_ns = _best_ns(lab, rows=rows, length=length, clock=clock)
+            if ran_ns is not None:
+                elements = rows * length
+                best_ns[elements] = min(best_ns.get(elements, ran_ns), ran_ns / elements)
+    if not best_ns:
         return None
-    best = min(per_element.values())
-    return min(size for size, ns in per_element.items() if ns <= 1.04 * best)
+    return min(size for size, ns in best_ns.items() if ns <= 1.04 * min(best_ns.values()))
 
 
 def _signature(
