@@ -85,7 +85,7 @@ def test_what_goes_wrong_is_told_in_one_line(error, status, monkeypatch, capsys)
     "arguments",
     [
         ["serve", "no/such/path"],
-        ["serve", "no_such_module:f"],
+        ["serve", "no_such_module:f", "--http-port", "0"],
         ["serve", "m", "--http-port", "99999"],
         ["serve", "m", "--queue", "many"],
         ["serve", "m", "--batching", "best"],

@@ -40,7 +40,7 @@ def load(*paths: str, **settings: Any) -> Engine:
     """
     config = load_config(environment={}, options=settings)
     engine = Engine(parallelism=cores())
-    for source in discover(paths):
+    for source in _discover(paths, config):
         engine.add(_load(source, config).model)
     return engine
 
@@ -59,7 +59,7 @@ def serve(paths: Sequence[str], config: Config, *, on_ready: Callable[[str], Non
     logging.basicConfig(
         level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
-    sources = discover(paths)  # a wrong path is told before the port is taken
+    sources = _discover(paths, config)  # what is wrong is told before the port is taken
     with _listen(config.host, config.http_port) as listener:
         return uvicorn_run(_Service(sources, config, listener, on_ready).run)
 
@@ -117,7 +117,9 @@ class _Service:
                 stopping = asyncio.ensure_future(self._stop.wait())
                 await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
                 stopping.cancel()
-            return await self._drain()
+            status = await self._drain()
+            server.force_exit = status != 0  # whoever is left has waited long enough
+            return status
         finally:
             server.should_exit = True
             await serving
@@ -171,6 +173,17 @@ class _Service:
         return 0
 
 
+def _discover(paths: Sequence[str], config: Config) -> list[Source]:
+    sources = discover(paths)
+    names = {source.name for source in sources}
+    unknown = sorted(config.models.keys() - names)
+    if unknown:
+        raise InvalidSetting(
+            f"there are settings for {unknown}, which are not served; served are {sorted(names)}"
+        )
+    return sources
+
+
 def _load(source: Source, config: Config) -> Loaded:
     return load_model(source, config.settings_of(source.name), clock=MonotonicClock())
 
@@ -181,6 +194,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # from now on the port is taken for others who would bind it
     except OSError as error:
         listener.close()
         raise InvalidSetting(f"cannot listen on {host}:{port}: {error.strerror}") from error

@@ -94,6 +94,7 @@ def test_only_the_guilty_items_caller_gets_the_error(is_async):
     assert (one, half, quarter) == (1, 0.5, 0.25)
     assert isinstance(error, ModelFailed)
     assert "raised ZeroDivisionError" in str(error)
+    assert isinstance(error.__cause__, ZeroDivisionError)
 
 
 def test_a_coroutine_that_cancels_itself_is_a_fault_and_not_the_end():

@@ -79,5 +79,6 @@ class ServerProcess:
         for line in self._process.stdout:
             if found := _READY.search(line):
                 return found[1]
-        status = self.stop()
-        raise ServerFailed(f"xirang serve ended with status {status}:\n{self.log_text()[-4000:]}")
+        status, text = self.stop(), self.log_text()
+        self._log.close()
+        raise ServerFailed(f"xirang serve ended with status {status}:\n{text[-4000:]}")

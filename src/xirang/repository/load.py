@@ -13,7 +13,6 @@ from xirang.core.signature import Signature
 from xirang.engine.clock import Clock
 from xirang.engine.model import Model
 from xirang.engine.probe import Findings, probe
-from xirang.errors import InvalidSetting
 from xirang.repository.discover import Kind, Source
 from xirang.text.pooling import PooledExecutable
 from xirang.text.tokenizer import TextModel
@@ -104,9 +103,7 @@ def _executable(source: Source, settings: ModelSettings) -> tuple[Executable, Te
 def _instances(settings: ModelSettings, executable: Executable, cost: CostModel) -> int:
     """As many as asked for; else one a core, or one alone where a second could not help."""
     if not executable.is_reentrant:
-        if settings.instances > 1:
-            raise InvalidSetting("a Python callable runs on one instance; expected instances = 1")
-        return 1
+        return 1  # a callable that was not written for threads is never run by two
     if settings.instances:
         return settings.instances
     full_ns = cost.predict_ns(rows=settings.max_batch_size, length=1)

@@ -1,0 +1,62 @@
+"""The library's front door, and the port."""
+
+import asyncio
+
+import numpy as np
+import pytest
+
+import xirang
+from tests.support import models
+from xirang.app import _listen, serve
+from xirang.config import Config, ModelSettings
+from xirang.errors import InvalidSetting
+
+
+def test_models_are_loaded_for_use_inside_a_program(tmp_path):
+    models.masked_double(tmp_path / "doubled.onnx")
+    models.add_sub(tmp_path / "add_sub.onnx")
+
+    async def ask(engine, row):
+        ids = np.array([row])
+        inputs = {"ids": ids, "attention_mask": np.ones_like(ids)}
+        outputs = await engine.infer("doubled", inputs, budget_ms=10_000)
+        return outputs["doubled"].tolist()
+
+    async def main():
+        async with xirang.load(str(tmp_path), max_batch_size=4) as engine:
+            assert engine.model_names() == ["add_sub", "doubled"]
+            rows = [list(range(1, length + 2)) for length in range(10)]
+            answers = await asyncio.gather(*(ask(engine, row) for row in rows))
+            assert answers == [[[2 * i for i in row]] for row in rows]
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+
+
+def test_settings_of_the_library_are_checked_and_the_environment_is_not_read(monkeypatch):
+    monkeypatch.setenv("XIRANG_QUEUE", "many")
+    with pytest.raises(InvalidSetting, match="queue is 0"):
+        xirang.load(queue=0)
+    assert xirang.load().model_names() == []
+
+
+def test_a_port_is_taken_from_the_first_moment():
+    with _listen("127.0.0.1", 0) as listener:
+        port = listener.getsockname()[1]
+        with pytest.raises(InvalidSetting, match=f"cannot listen on 127.0.0.1:{port}"):
+            _listen("127.0.0.1", port)
+
+
+def test_settings_for_a_model_that_is_not_served_are_refused(tmp_path):
+    models.add_sub(tmp_path / "add_sub.onnx")
+    config = Config(models={"addsub": ModelSettings()})
+    with pytest.raises(InvalidSetting, match=r"\['addsub'\], which are not served.*add_sub"):
+        serve([str(tmp_path)], config)
+
+
+def test_an_address_that_is_not_ours_is_refused():
+    with pytest.raises(InvalidSetting, match=r"cannot listen on 192\.0\.2\.1:0"):
+        _listen("192.0.2.1", 0)
+
+
+def test_everything_public_is_there():
+    assert all(hasattr(xirang, name) for name in xirang.__all__)
