@@ -189,3 +189,27 @@ def test_a_cancelled_infer_takes_its_request_back():
         assert 'xirang_cancelled_total{model="m"} 1' in engine.metrics_text()
 
     asyncio.run(asyncio.wait_for(main(), 20))
+
+
+def test_a_budget_that_is_spent_on_arrival_is_counted_as_expired(house):
+    with pytest.raises(Expired, match="spent before"):
+        submit(house, budget_ns=0)
+    (model,) = house.engine.statistics("m")["model_stats"]
+    assert model["inference_stats"]["fail"]["count"] == 1
+
+
+def test_while_models_load_an_unknown_one_may_still_come():
+    engine = Engine(is_loading=True)
+    with pytest.raises(NotReady, match="not loaded yet"):
+        engine.model("m")
+    engine.set_loaded()
+    with pytest.raises(UnknownModel, match="'m' is not found"):
+        engine.model("m")
+
+
+def test_no_outputs_named_means_all_of_them(house):
+    answers = submit(house, outputs=())
+    house.step()
+    house.puppet.finish()
+    house.step()
+    assert list(answers[0].outputs) == ["doubled", "total"]

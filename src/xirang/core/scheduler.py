@@ -38,6 +38,9 @@ from xirang.core.snapshot import ModelSnapshot, Snapshot
 
 EVENTS_MAX = 65_536
 
+_IN_COMPANY = 1 + window.MARGINAL_SAVING_MIN
+"""Device time of a request in good company, by its own: a little of the call comes on top."""
+
 
 class _Device:
     """Something with time to share: how many runs it holds at once and who may use it."""
@@ -117,9 +120,8 @@ class Scheduler:
             return verdict
         model.candidate = None
         latest_ns = backlog.push(request)
-        backlog.demand.on_arrival(
-            now_ns=now_ns, work_ns=request.rows * self._share_ns(model, request)
-        )
+        share_ns = request.rows * model.cost.row_ns(request.length) * _IN_COMPANY
+        backlog.demand.on_arrival(now_ns=now_ns, work_ns=share_ns)
         self._model_of[request.id] = model
         self._latest.push(latest_ns, request.id)
         return verdict
@@ -193,7 +195,7 @@ class Scheduler:
         return Expire(request)
 
     def _next_launch(self, device: _Device, now_ns: int) -> Launch | None:
-        ready = [model for model in device.models if model.free and model.backlog]
+        ready = [model for model in device.models if model.backlog.rows and model.free]
         if not ready:
             return None
         candidates = [model.candidate or self._candidate(model, now_ns) for model in ready]
@@ -226,9 +228,10 @@ class Scheduler:
         model = self._models[launch.model]
         model.candidate = None
         group = self._choose(model, now_ns)
+        model.backlog.take(group.requests)
+        model_of = self._model_of
         for request in group.requests:
-            model.backlog.remove(request.id)
-            del self._model_of[request.id]
+            del model_of[request.id]
         run = Run(
             id=self._next_run_id,
             model=model.name,
@@ -255,10 +258,6 @@ class Scheduler:
         runs = runs_of(urgent, policy=policy, cost=model.cost)
         groups = [group_of(requests, model.cost) for requests in runs]
         return choose(groups, now_ns=now_ns, parallelism=model.device.parallelism)
-
-    def _share_ns(self, model: _Model, request: Request) -> float:
-        """Device time of one row in good company: its own work and a little of the call."""
-        return model.cost.row_ns(request.length) * (1 + window.MARGINAL_SAVING_MIN)
 
     # ------------------------------------------------------------------ observers
 

@@ -41,7 +41,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
 Reply = Callable[[Answer | XirangError], None]
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, gc=False):
     """One request as a door decoded it.
 
     Attributes:
@@ -50,7 +50,7 @@ class Call(msgspec.Struct):
         reply: Called exactly once, with an answer or an error, on the loop's thread; it must not
             raise, and may be called before `Engine.submit` returns.
         version: None for the served one.
-        outputs: Names wanted; None for all.
+        outputs: Names wanted; None or none for all.
         budget_ns: Latency budget; None for the model's default.
         priority: 1 is the highest, 0 the model's default.
     """

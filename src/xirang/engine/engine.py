@@ -9,12 +9,12 @@ import msgspec
 import numpy as np
 
 from xirang.core.cost import CostModel
-from xirang.core.event import Event
+from xirang.core.event import Event, RequestExpired
 from xirang.core.policy import Policy
 from xirang.core.request import PRIORITY_LOW, PRIORITY_NORMAL, Request
 from xirang.core.run import Outcome, Rejected, Run
 from xirang.core.scheduler import Scheduler
-from xirang.engine.call import Answer, Call, Ran
+from xirang.engine.call import Answer, Call, Ran, Reply
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
 from xirang.engine.driver import Driver
 from xirang.engine.info import ModelInfo, describe
@@ -44,6 +44,19 @@ class _Pending(msgspec.Struct, gc=False):
     request: Request
     member: Any
     finish: Finish
+
+
+class _Finish(msgspec.Struct, frozen=True, gc=False):
+    """The `Finish` of a call that is one member: no closure, because there is one a request."""
+
+    reply: Reply
+    arrival_ns: int
+
+    def __call__(self, result: Any, ran: Ran | None) -> None:
+        if ran is None or isinstance(result, XirangError):
+            self.reply(result)
+        else:
+            self.reply(Answer(result, ran.start_ns - self.arrival_ns, ran))
 
 
 @dataclass(slots=True, eq=False)
@@ -241,25 +254,16 @@ class Engine:
         model = self._find(call.model, call.version)
         extent = model.admit(call.inputs)
         names = model.output_names
-        wanted = names if call.outputs is None else _known(call.outputs, names, call.model)
+        wanted = _known(call.outputs, names, call.model) if call.outputs else names
         arrival_ns = self._clock.now_ns()
         budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
-        reply = call.reply
-
-        if extent.rows <= model.policy.max_batch_size:
-
-            def finish(result: Any, ran: Ran | None) -> None:
-                if ran is None or isinstance(result, XirangError):
-                    reply(result)
-                else:
-                    reply(Answer(result, ran.start_ns - arrival_ns, ran))
-
-            member = Member(call.inputs, extent, wanted)
-            times = (arrival_ns, arrival_ns + budget_ns)
-            return Ticket(
-                self, (self.enter(model.name, member, extent, times, call.priority, finish),)
-            )
-        return self._submit_parts(call, model, extent, wanted, (arrival_ns, arrival_ns + budget_ns))
+        times = (arrival_ns, arrival_ns + budget_ns)
+        if extent.rows > model.policy.max_batch_size:
+            return self._submit_parts(call, model, extent, wanted, times)
+        member = Member(call.inputs, extent, wanted)
+        finish = _Finish(call.reply, arrival_ns)
+        request_id = self.enter(model.name, member, extent, times, call.priority, finish)
+        return Ticket(self, (request_id,))
 
     def enter(
         self,
@@ -285,8 +289,6 @@ class Engine:
         """
         if self._loop is None:
             raise NotReady("the engine has not been started; expected `await engine.start()`")
-        if times[1] <= times[0]:
-            raise Expired("the latency budget was spent before the request arrived")
         request = Request(
             id=self._next_id,
             model=name,
@@ -298,6 +300,9 @@ class Engine:
             group=extent.group,
         )
         self._next_id += 1
+        if times[1] <= times[0]:
+            self._observe((RequestExpired(request, times[0]),))
+            raise Expired("the latency budget was spent before the request arrived")
         verdict = self._driver.submit(request)
         if isinstance(verdict, Rejected):
             if self._is_draining:
@@ -309,7 +314,7 @@ class Engine:
     def cancel(self, request_id: int) -> None:
         """The owner of a request went away."""
         if self._driver.cancel(request_id):
-            self._settle(request_id, Cancelled("the client went away"), None)
+            self._settle(request_id, Cancelled("the client went away"))
         elif (pending := self._pending.get(request_id)) is not None:
             pending.finish = _drop
 
@@ -348,19 +353,23 @@ class Engine:
     def _expire(self, request: Request) -> None:
         budget_ms = (request.deadline_ns - request.arrival_ns) / 1e6
         reason = f"Request timeout expired: the budget of {budget_ms:g} ms cannot be kept any more"
-        self._settle(request.id, Expired(reason), None)
+        self._settle(request.id, Expired(reason))
 
     def _finished(self, run: Run, results: Sequence[Any], outcome: Outcome) -> None:
         self._driver.complete(run.id, outcome)
         share = run.padding / run.elements
         ran = Ran(run.rows, share, run.start_ns, self._clock.now_ns())
+        pending = self._pending
         for request, result in zip(run.requests, results, strict=True):
-            self._settle(request.id, result, ran)
+            pending.pop(request.id).finish(result, ran)
+        self._note_emptied()
 
-    def _settle(self, request_id: int, result: Any, ran: Ran | None) -> None:
-        pending = self._pending.pop(request_id)
-        pending.finish(result, ran)
-        if not self._pending and self._emptied is not None:
+    def _settle(self, request_id: int, error: XirangError) -> None:
+        self._pending.pop(request_id).finish(error, None)
+        self._note_emptied()
+
+    def _note_emptied(self) -> None:
+        if self._emptied is not None and not self._pending:
             self._emptied.set()
 
     def _observe(self, events: Sequence[Event]) -> None:
@@ -436,6 +445,8 @@ class Engine:
     def _find(self, name: str, version: str | None) -> Model:
         served = self._served.get(name)
         if served is None or served.model is None:
+            if self._is_loading:
+                raise NotReady(f"model '{name}' is not loaded yet, if it is served at all")
             raise UnknownModel(f"Request for unknown model: '{name}' is not found")
         if version and version != served.model.version:
             raise UnknownModel(

@@ -144,4 +144,6 @@ def as_error(model: str, error: BaseException) -> XirangError:
     if isinstance(error, XirangError):
         return error
     log.error("model %s failed", model, exc_info=error)
-    return ModelFailed(f"model '{model}' raised {type(error).__name__}: {error}")
+    failure = ModelFailed(f"model '{model}' raised {type(error).__name__}: {error}")
+    failure.__cause__ = error  # who uses the library sees where it came from
+    return failure

@@ -85,9 +85,12 @@ class Model:
         Raises:
             InvalidRequest: Says which input is wrong, how, and what was expected.
         """
+        # From a list, which is quicker than from a generator: this is done for every request.
         key = tuple(
-            (name, tensor.datatype, tensor.shape, len(tensor.data))
-            for name, tensor in inputs.items()
+            [
+                (name, tensor.datatype, tensor.shape, len(tensor.data))
+                for name, tensor in inputs.items()
+            ]
         )
         extent = self._extents.get(key)
         if extent is None:

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from xirang.errors import InvalidRequest, UnknownModel, XirangError
+from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
 from xirang.frontends import errors, openai
 from xirang.frontends.service import ModelInfo, Service, TextModel
 
@@ -119,7 +119,7 @@ def _model_routes(service: Service) -> list[Route]:
     async def ready(request: Request) -> Response:
         try:
             is_ready = asked(request).is_ready
-        except UnknownModel:
+        except (UnknownModel, NotReady):
             is_ready = False
         if is_ready:
             return _health(is_well=True)

@@ -138,17 +138,19 @@ class OrderedProtocol(HttpToolsProtocol):
             self._default_pairs = self.server_state.default_headers
             self._default_lines = b"".join(b"%b: %b\r\n" % pair for pair in self._default_pairs)
         body = exchange.response_body
-        head = b"%b%b%b%bcontent-length: %d\r\n\r\n" % (
-            STATUS_LINE[exchange.status],
-            self._default_lines,
-            exchange.response_headers,
-            b"connection: close\r\n" if closes else exchange.echo,
-            len(body),
+        is_joined = len(body) <= JOIN_BYTES_MAX
+        transport.write(
+            b"%b%b%b%bcontent-length: %d\r\n\r\n%b"
+            % (
+                STATUS_LINE[exchange.status],
+                self._default_lines,
+                exchange.response_headers,
+                b"connection: close\r\n" if closes else exchange.echo,
+                len(body),
+                body if is_joined else b"",
+            )
         )
-        if len(body) <= JOIN_BYTES_MAX:
-            transport.write(head + body)
-        else:
-            transport.write(head)
+        if not is_joined:
             transport.write(body)
         self.server_state.total_requests += 1
         if closes:

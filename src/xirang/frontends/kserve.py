@@ -49,7 +49,7 @@ class Wanted(msgspec.Struct, frozen=True):
         return self.is_binary_default if self.names is None else name in self.binary
 
 
-class InferRequest(msgspec.Struct, frozen=True):
+class InferRequest(msgspec.Struct, frozen=True, gc=False):
     """What an infer request says, whatever door it came through.
 
     Attributes:

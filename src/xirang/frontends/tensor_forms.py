@@ -221,7 +221,8 @@ def to_json(array: NDArray[Any], datatype: str) -> bytes:
     if not flat.flags.c_contiguous:
         flat = np.ascontiguousarray(flat)
     text = orjson.dumps(flat, option=orjson.OPT_SERIALIZE_NUMPY)
-    return _with_non_finite(flat, text) if b"null" in text else text
+    # For bytes, `find` takes less than half the time of `in`.
+    return _with_non_finite(flat, text) if text.find(b"null") >= 0 else text
 
 
 def _with_non_finite(flat: NDArray[Any], text: bytes) -> bytes:

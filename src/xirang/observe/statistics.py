@@ -1,7 +1,7 @@
 """Counts and times of every model, folded from the core's events: once a run, never a request."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,14 @@ class Histogram:
         """Count one value."""
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
+
+    def add_spans(self, spans_ns: Iterable[int]) -> None:
+        """Count times, given in nanoseconds, by bounds in seconds."""
+        bounds, counts = self.bounds, self.counts
+        for span_ns in spans_ns:
+            seconds = span_ns / 1e9
+            counts[bisect_left(bounds, seconds)] += 1
+            self.total += seconds
 
     @property
     def count(self) -> int:
@@ -104,20 +112,19 @@ class ModelStatistics:
 
     def _add_requests(self, event: RunEnded, guilty: frozenset[int]) -> None:
         start_ns, end_ns = event.run.start_ns, event.end_ns
-        count = total_ns = queued_ns = 0
-        for request in event.run.requests:
-            arrival_ns = request.arrival_ns
-            if request.id in guilty:
-                self.fail.add(1, end_ns - arrival_ns)
-                continue
-            count += 1
-            total_ns += end_ns - arrival_ns
-            queued_ns += start_ns - arrival_ns
-            self.rows += request.rows
-            self.request_seconds.add((end_ns - arrival_ns) / 1e9)
-            self.queue_seconds.add((start_ns - arrival_ns) / 1e9)
-        self.success.add(count, total_ns)
-        self.queue.add(count, queued_ns)
+        served = event.run.requests
+        if guilty:
+            for request in served:
+                if request.id in guilty:
+                    self.fail.add(1, end_ns - request.arrival_ns)
+            served = tuple([request for request in served if request.id not in guilty])
+        took_ns = [end_ns - request.arrival_ns for request in served]
+        queued_ns = [start_ns - request.arrival_ns for request in served]
+        self.rows += sum([request.rows for request in served])
+        self.request_seconds.add_spans(took_ns)
+        self.queue_seconds.add_spans(queued_ns)
+        self.success.add(len(served), sum(took_ns))
+        self.queue.add(len(served), sum(queued_ns))
 
     def as_v2(self) -> dict[str, Any]:
         """As an entry of `model_stats`."""

@@ -1,6 +1,7 @@
 """All that waits for one model: its lanes, who is most urgent, who must leave."""
 
 from bisect import bisect_left, insort
+from collections.abc import Sequence
 
 from xirang.core.cost import CostModel
 from xirang.core.queueing.demand import Demand
@@ -12,6 +13,9 @@ from xirang.core.snapshot import LaneSnapshot
 
 CONSIDERED_MAX = 256
 """Planning looks at this many of the most urgent requests, which bounds its time."""
+
+SEARCHED_SHARE = 8
+"""A run that takes more than one in so many is left out of the order in one pass, not by search."""
 
 
 class Backlog:
@@ -39,32 +43,44 @@ class Backlog:
         Returns:
             Its latest start: the instant at which its slack is gone.
         """
-        work_ns = request.rows * self.cost.row_ns(request.length)
+        request_id, rows = request.id, request.rows
+        work_ns = rows * self.cost.row_ns(request.length)
         key = (request.priority, cost_class(work_ns))
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(priority=key[0], cost_class=key[1])
         lane.push(request)
-        self._filed[request.id] = (request, lane, work_ns)
-        insort(self._urgent, (urgency_ns(request), request.id, request))
-        self.rows += request.rows
+        self._filed[request_id] = (request, lane, work_ns)
+        insort(self._urgent, (urgency_ns(request), request_id, request))
+        self.rows += rows
         self.work_ns += work_ns
         # A cold model's prediction expires nobody: only the deadline itself does.
         alone_ns = 0 if self.cost.is_cold else round(self.cost.call_ns() + work_ns)
         latest_ns = request.deadline_ns - alone_ns
-        self._latest.push(latest_ns, request.id)
+        self._latest.push(latest_ns, request_id)
         return latest_ns
 
     def remove(self, request_id: int) -> Request:
-        """Take out a request that runs, expires or is cancelled."""
-        request, lane, work_ns = self._filed.pop(request_id)
-        lane.remove(request)
-        del self._urgent[bisect_left(self._urgent, (urgency_ns(request), request_id))]
-        if not lane:
-            del self._lanes[lane.priority, lane.cost_class]
-        self.rows -= request.rows
-        self.work_ns = max(0.0, self.work_ns - work_ns) if self._filed else 0.0
+        """Take out a request that expires or is cancelled."""
+        request = self._filed[request_id][0]
+        self.take((request,))
         return request
+
+    def take(self, requests: Sequence[Request]) -> None:
+        """Take out requests that leave together, as those of a run do."""
+        filed, rows, work_ns = self._filed, self.rows, self.work_ns
+        for request in requests:
+            _, lane, own_ns = filed.pop(request.id)
+            if lane.remove(request) == 0:
+                del self._lanes[lane.priority, lane.cost_class]
+            rows -= request.rows
+            work_ns -= own_ns
+        self.rows, self.work_ns = rows, max(0.0, work_ns) if filed else 0.0
+        if len(requests) * SEARCHED_SHARE > len(self._urgent):
+            self._urgent = [entry for entry in self._urgent if entry[1] in filed]
+            return
+        for request in requests:
+            del self._urgent[bisect_left(self._urgent, (urgency_ns(request), request.id))]
 
     def oldest_arrival_ns(self) -> int:
         """Arrival of the request that has waited longest; there must be one."""

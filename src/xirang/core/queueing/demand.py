@@ -5,6 +5,9 @@ from math import exp
 MEMORY_NS = 2_000_000_000
 """Load of this long ago counts for 1/e of the load now."""
 
+INSTANT_NS = 100_000
+"""Arrivals so close together fade alike: they are added before the average moves on."""
+
 
 class Demand:
     """Folds arrivals into a demand and a rate of company.
@@ -29,10 +32,13 @@ class Demand:
 
     def on_arrival(self, *, now_ns: int, work_ns: float) -> None:
         """A request came that will cost this much device time in good company."""
-        self._advance(now_ns)
-        self._work_ns += work_ns
-        if self._in_flight:
+        if not self._in_flight:
+            self._advance(now_ns)
+        else:
+            if now_ns - self._last_ns > INSTANT_NS:
+                self._advance(now_ns)
             self._arrivals += 1
+        self._work_ns += work_ns
         self._in_flight += 1
 
     def on_departure(self, *, now_ns: int, count: int = 1) -> None:
@@ -63,8 +69,9 @@ class Demand:
             return
         self._last_ns = now_ns
         kept = exp(-passed_ns / MEMORY_NS)
+        gained_ns = MEMORY_NS * (1.0 - kept)
         self._work_ns *= kept
-        self._weight_ns = self._weight_ns * kept + MEMORY_NS * (1.0 - kept)
+        self._weight_ns = self._weight_ns * kept + gained_ns
         if self._in_flight:
             self._arrivals *= kept
-            self._exposed_ns = self._exposed_ns * kept + MEMORY_NS * (1.0 - kept)
+            self._exposed_ns = self._exposed_ns * kept + gained_ns

@@ -29,10 +29,11 @@ class Lane:
         self._waiting[request.id] = request
         self.rows += request.rows
 
-    def remove(self, request: Request) -> None:
-        """Take out one request, wherever it stands."""
+    def remove(self, request: Request) -> int:
+        """Take out one request, wherever it stands; returns how many stay."""
         del self._waiting[request.id]
         self.rows -= request.rows
+        return len(self._waiting)
 
     def oldest(self) -> Request:
         """The request that has waited longest; the lane must not be empty."""

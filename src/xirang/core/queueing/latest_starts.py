@@ -25,15 +25,24 @@ class LatestStarts:
         heapq.heappush(self._heap, (latest_ns, request_id))
         # Short budgets may stand for ever in front of long ones that have left.
         if len(self._heap) > 2 * len(self._waiting) + STALE_MAX:
-            self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
-            heapq.heapify(self._heap)
+            self._forget_who_left()
 
     def first(self) -> tuple[int, int] | None:
         """The earliest latest start and whose it is; None if nobody waits."""
-        heap, waiting = self._heap, self._waiting
-        while heap and heap[0][1] not in waiting:
+        waiting = self._waiting
+        if not waiting:
+            self._heap.clear()
+            return None
+        if self._heap[0][1] not in waiting and len(self._heap) > 2 * len(waiting):
+            self._forget_who_left()  # a run has taken most: one pass instead of so many pops
+        heap = self._heap
+        while heap[0][1] not in waiting:
             heapq.heappop(heap)
-        return heap[0] if heap else None
+        return heap[0]
+
+    def _forget_who_left(self) -> None:
+        self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
+        heapq.heapify(self._heap)
 
     def check_integrity(self) -> None:
         """Whoever waits is in it, and it is no longer than twice what it must be."""

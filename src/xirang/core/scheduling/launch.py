@@ -10,7 +10,7 @@ tenth of the capacity.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from xirang.core.run import Trigger
 
@@ -18,8 +18,7 @@ HOPE_MIN = 0.3
 """Expected company below which a lone request is not kept waiting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One model that could start a run now.
 
     Attributes:
@@ -43,8 +42,7 @@ class Candidate:
     window_ns_max: int
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """The next run of a device.
 
     Attributes:
@@ -68,6 +66,9 @@ def next_launch(candidates: Sequence[Candidate], *, now_ns: int, parallelism: in
         now_ns: The time.
         parallelism: Runs that the device can hold at once.
     """
+    if len(candidates) == 1:
+        (only,) = candidates
+        return _launch(only, latest_ns=only.deadline_ns - only.run_ns)
     ordered = sorted(candidates, key=_deadline_ns)
     latest = _latest_starts(ordered, parallelism=parallelism)
     launches: list[Launch] = []

@@ -1,8 +1,8 @@
 """Which of the possible runs goes now: feasibility first, then value for device time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from operator import attrgetter
+from typing import NamedTuple
 
 from xirang.core.cost import CostModel
 from xirang.core.request import Request
@@ -10,8 +10,7 @@ from xirang.core.request import Request
 _DEADLINE_NS = attrgetter("deadline_ns")
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Requests that would make one run.
 
     Attributes:
