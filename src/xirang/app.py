@@ -61,10 +61,10 @@ def serve(paths: Sequence[str], config: Config, *, on_ready: Callable[[str], Non
     )
     sources = _discover(paths, config)  # what is wrong is told before the port is taken
     with _listen(config.host, config.http_port) as listener:
-        return uvicorn_run(_Service(sources, config, listener, on_ready).run)
+        return _run_on_loop(_Service(sources, config, listener, on_ready).run)
 
 
-def uvicorn_run(main: Callable[[], Any]) -> int:
+def _run_on_loop(main: Callable[[], Any]) -> int:
     """Run a coroutine on uvloop where there is one."""
     factory = None
     with contextlib.suppress(ImportError):

@@ -9,7 +9,6 @@ from xirang.core.event import (
     RequestExpired,
     RequestRejected,
     RunEnded,
-    RunStarted,
 )
 from xirang.core.policy import Batching, Policy
 from xirang.core.run import Admitted, Done, Expire, Failed, Rejected, Trigger
@@ -270,7 +269,6 @@ def test_events_tell_what_happened_once():
     bench.poll(12)
     bench.complete(run, 20, Failed())
     assert bench.scheduler.drain_events() == [
-        RunStarted(run),
         RequestRejected(rejected, verdict.reason),
         RequestCancelled(third, 2 * MS),
         RequestExpired(second, 12 * MS),
@@ -291,12 +289,3 @@ def test_snapshot_shows_what_waits_and_runs():
     assert model.threshold_ns == pytest.approx(50 * MS, abs=100)
     assert 0 < model.demand < 1
     assert 0 <= model.window_ns <= 2_500_000
-
-
-def test_a_model_leaves_only_when_nothing_of_it_is_left():
-    bench = Bench()
-    bench.submit(request(1))
-    (run,) = bench.poll(0)
-    bench.complete(run, 6)
-    bench.scheduler.remove_model("m")
-    assert bench.scheduler.snapshot(now_ns=6 * MS).models == ()

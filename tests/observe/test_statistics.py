@@ -5,7 +5,6 @@ from xirang.core.event import (
     RequestExpired,
     RequestRejected,
     RunEnded,
-    RunStarted,
 )
 from xirang.core.request import Request
 from xirang.core.run import Done, Failed, Run, Trigger
@@ -41,7 +40,6 @@ def test_a_shared_run_is_charged_in_full_to_each_request_and_once_to_its_size():
         request(1, arrival_ms=2, rows=2, length=4), request(2, arrival_ms=6, rows=1, length=2)
     )
     done = Done(ran_ns=5 * MS, assemble_ns=1 * MS, split_ns=2 * MS)
-    found.on_event(RunStarted(run))
     found.on_event(RunEnded(run, done, 16 * MS))
     model = entry(found)
     assert (model["name"], model["version"], model["last_inference"]) == ("m", "3", NOW_MS)

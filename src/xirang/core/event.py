@@ -7,13 +7,6 @@ from xirang.core.run import Outcome, Run
 
 
 @dataclass(frozen=True, slots=True)
-class RunStarted:
-    """A batch was cut and handed to an instance."""
-
-    run: Run
-
-
-@dataclass(frozen=True, slots=True)
 class RunEnded:
     """An instance is free again."""
 
@@ -46,4 +39,4 @@ class RequestCancelled:
     at_ns: int
 
 
-Event = RunStarted | RunEnded | RequestRejected | RequestExpired | RequestCancelled
+Event = RunEnded | RequestRejected | RequestExpired | RequestCancelled

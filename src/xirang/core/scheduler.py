@@ -24,7 +24,6 @@ from xirang.core.event import (
     RequestExpired,
     RequestRejected,
     RunEnded,
-    RunStarted,
 )
 from xirang.core.policy import Batching, Policy
 from xirang.core.queueing import window
@@ -96,12 +95,6 @@ class Scheduler:
         model = _Model(name, policy, cost, self._devices[policy.device])
         self._models[name] = model
         model.device.models.append(model)
-
-    def remove_model(self, name: str) -> None:
-        """Forget a model for which nothing waits or runs any more."""
-        model = self._models.pop(name)
-        assert model.backlog.demand.in_flight == 0
-        model.device.models.remove(model)
 
     # ------------------------------------------------------------------ facts
 
@@ -248,7 +241,6 @@ class Scheduler:
         self._next_run_id += 1
         model.device.running += 1
         self._running[run.id] = run
-        self._events.append(RunStarted(run))
         return run
 
     def _choose(self, model: _Model, now_ns: int) -> Group:
