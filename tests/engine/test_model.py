@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xirang.core.policy import Policy
-from xirang.core.signature import Signature, TensorSpec
+from xirang.core.signature import Layout, Signature, TensorSpec, Tie
 from xirang.engine.model import EXTENTS_MAX, Extent, Model
 from xirang.errors import InvalidRequest
 from xirang.tensors.tensor import Tensor, of_array
@@ -15,7 +15,9 @@ class NoExecutable:
 
 
 def model_of(*inputs, is_batched=True, can_pad=True, length_max=None, **axes):
-    signature = Signature(inputs, (), is_batched, axes, {})
+    signature = Signature(
+        inputs, (), is_batched, {name: Layout(ties=(Tie(axis),)) for name, axis in axes.items()}
+    )
     policy = Policy(can_pad=can_pad)
     return Model("m", NoExecutable(), signature, policy, budget_ns=1, length_max=length_max)
 

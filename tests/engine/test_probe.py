@@ -7,7 +7,7 @@ import pytest
 from tests.support import models
 
 from xirang.backends.onnx import OnnxExecutable
-from xirang.core.signature import TensorSpec
+from xirang.core.signature import Layout, TensorSpec, Tie
 from xirang.engine.probe import LENGTHS, ROWS, probe
 
 MS = 1_000_000
@@ -36,8 +36,11 @@ def test_a_masked_model_is_exact_and_its_tied_axes_are_found(tmp_path):
     assert findings.verdict.startswith("exact")
     assert (findings.can_batch, findings.can_pad) == (True, True)
     assert findings.signature.is_batched
-    assert findings.signature.length_axes == {"ids": 1, "attention_mask": 1}
-    assert findings.signature.tied_axes == {"doubled": 1}
+    assert findings.signature.input_layouts == {
+        "ids": Layout(ties=(Tie(1),)),
+        "attention_mask": Layout(ties=(Tie(1),)),
+    }
+    assert findings.signature.output_layouts == {"doubled": Layout(ties=(Tie(1),))}
     assert findings.elements_max is not None
 
 
@@ -46,7 +49,7 @@ def test_models_of_fixed_rows_batch_and_have_nothing_to_pad(make, tmp_path):
     findings = probed_file(make, tmp_path)
     assert findings.can_batch
     assert not findings.can_pad
-    assert findings.signature.length_axes == {}
+    assert findings.signature.input_layouts == {}
     assert findings.verdict.split(":")[0] in ("exact", "tolerant")
     assert [sample.rows for sample in findings.samples] == [r for r in ROWS if r <= 8]
 
@@ -56,7 +59,7 @@ def test_models_that_padding_would_change_share_only_equal_shapes(make, tmp_path
     findings = probed_file(make, tmp_path)
     assert findings.verdict.startswith("pad-unsafe: padding moves answers")
     assert (findings.can_batch, findings.can_pad) == (True, False)
-    assert findings.signature.tied_axes == {}
+    assert findings.signature.output_layouts == {}
 
 
 def test_outputs_that_cannot_be_cut_back_are_not_padded(tmp_path):

@@ -38,6 +38,6 @@ class Gate:
 def gated_model(loop):
     """A model `m` on one instance, and its gate."""
     gate = Gate(loop)
-    signature = Signature(gate.inputs, gate.outputs, True, {}, {})
+    signature = Signature(gate.inputs, gate.outputs, True)
     model = Model("m", gate, signature, Policy(max_batch_size=8), budget_ns=10**10)
     return model, gate

@@ -6,7 +6,7 @@ import numpy as np
 
 from xirang.core.cost import CostModel, Sample
 from xirang.core.policy import Policy
-from xirang.core.signature import Signature, TensorSpec
+from xirang.core.signature import Layout, Signature, TensorSpec, Tie
 from xirang.engine.engine import Engine
 from xirang.engine.instances import execute
 from xirang.engine.model import Model, TensorWork
@@ -144,8 +144,14 @@ class PuppetHouse:
     @classmethod
     def with_masked_double(cls, **changes):
         executable = MaskedDouble()
-        axes = {"ids": 1, "attention_mask": 1}
-        signature = Signature(executable.inputs, executable.outputs, True, axes, {"doubled": 1})
+        tied = Layout(ties=(Tie(1),))
+        signature = Signature(
+            executable.inputs,
+            executable.outputs,
+            True,
+            {"ids": tied, "attention_mask": tied},
+            {"doubled": tied},
+        )
         settings = {"can_pad": True, "max_batch_size": 8} | changes
         cost = CostModel()
         cost.fit(

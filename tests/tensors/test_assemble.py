@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from xirang.core.signature import TensorSpec
+from xirang.core.signature import Layout, TensorSpec, Tie
 from xirang.tensors.assemble import Slab, assemble
 from xirang.tensors.split import RowsMismatchError, split
 from xirang.tensors.tensor import NUMPY_TYPES, of_array
@@ -75,7 +75,7 @@ def test_what_was_assembled_is_split_back_to_its_owners(case):
         rows=[len(array) for array in case.arrays],
         lengths=lengths,
         length=case.length,
-        tied_axes={} if case.axis is None else {"x": case.axis},
+        layouts={} if case.axis is None else {"x": Layout(ties=(Tie(case.axis),))},
     )
     for array, outputs in zip(case.arrays, owned, strict=True):
         assert outputs["x"].shape == array.shape
@@ -114,7 +114,7 @@ def test_words_are_assembled_and_split_back(owners):
         rows=[len(array) for array in arrays],
         lengths=[1] * len(arrays),
         length=1,
-        tied_axes={},
+        layouts={},
     )
     assert [one["x"].tolist() for one in owned] == [array.tolist() for array in arrays]
 
@@ -122,17 +122,19 @@ def test_words_are_assembled_and_split_back(owners):
 @pytest.mark.parametrize("output", [np.zeros((2, 4)), np.zeros((4, 3)), np.array(1.0)])
 def test_another_number_of_rows_is_refused_where_it_cannot_be_told_whose_they_are(output):
     with pytest.raises(RowsMismatchError, match="for 3 rows; expected 3 as its first dimension"):
-        split({"y": output}, rows=[1, 2], lengths=[1, 1], length=1, tied_axes={})
+        split({"y": output}, rows=[1, 2], lengths=[1, 1], length=1, layouts={})
 
 
 def test_a_single_owner_takes_whatever_the_model_gave():
     output = np.zeros((2, 4))
-    assert split({"y": output}, rows=[3], lengths=[1], length=1, tied_axes={})[0]["y"] is output
+    assert split({"y": output}, rows=[3], lengths=[1], length=1, layouts={})[0]["y"] is output
 
 
 def test_only_tied_outputs_are_cut():
     outputs = {"tied": np.arange(12).reshape(2, 6), "free": np.arange(12).reshape(2, 6)}
-    short, long = split(outputs, rows=[1, 1], lengths=[2, 6], length=6, tied_axes={"tied": 1})
+    short, long = split(
+        outputs, rows=[1, 1], lengths=[2, 6], length=6, layouts={"tied": Layout(ties=(Tie(1),))}
+    )
     assert short["tied"].tolist() == [[0, 1]]
     assert short["free"].tolist() == [[0, 1, 2, 3, 4, 5]]
     assert long["tied"].tolist() == [[6, 7, 8, 9, 10, 11]]

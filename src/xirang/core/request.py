@@ -18,7 +18,9 @@ class Request:
         deadline_ns: When its latency budget is spent.
         priority: 1 is the highest.
         rows: Rows along the batch axis.
-        length: What may be padded (tokens of a row); 1 where nothing varies.
+        length: What may be padded (tokens of a row); 1 where nothing varies. Of several lengths
+            (an image's height and width) the product.
+        lengths: Each of them, where there are several; a run's target is the largest of each.
         group: What must be equal to share a batch, beyond the model.
     """
 
@@ -30,3 +32,4 @@ class Request:
     rows: int = 1
     length: int = 1
     group: Hashable = None
+    lengths: tuple[int, ...] = ()

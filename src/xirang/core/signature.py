@@ -1,6 +1,6 @@
 """Names, datatypes and shapes of a model's inputs and outputs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 Dim = int | str | None
 """A fixed size, a symbol that ties axes of the same name, or unknown."""
@@ -27,22 +27,77 @@ class TensorSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class Tie:
+    """An axis whose size follows one of a request's lengths.
+
+    Attributes:
+        axis: Of the tensor.
+        length: Which of the lengths: 0 for the first (tokens, or an image's height).
+        stride: A model may shorten what it is given: an axis of (length + offset) ÷ stride.
+        offset: See stride.
+    """
+
+    axis: int
+    length: int = 0
+    stride: int = 1
+    offset: int = 0
+
+    def size(self, length: int) -> int:
+        """The axis's size for a request of this length."""
+        return (length + self.offset) // self.stride
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What the axes of one input or output mean.
+
+    Attributes:
+        batch_axis: Where its rows are counted; None for an input that all rows of a run share,
+            and for an output that has none.
+        ties: Its axes that may differ from request to request and follow a length.
+        pad_value: What an input is padded with.
+    """
+
+    batch_axis: int | None = 0
+    ties: tuple[Tie, ...] = ()
+    pad_value: float = 0
+
+
+ROWS_FIRST = Layout()
+"""Rows along axis 0, nothing varies."""
+
+
+@dataclass(frozen=True, slots=True)
 class Signature:
     """What a model takes and gives.
 
     Attributes:
         inputs: In the model's order.
         outputs: In the model's order.
-        is_batched: Whether axis 0 of every input is the batch axis and may vary.
-        length_axes: Input name to the axis that holds its length, for inputs that have one.
-        tied_axes: Output name to the axis that is as long as the inputs' length axis.
+        is_batched: Whether rows of several requests may stand in one tensor.
+        input_layouts: Input name to what its axes mean, where that is not `ROWS_FIRST`.
+        output_layouts: The same for outputs.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     is_batched: bool
-    length_axes: dict[str, int]
-    tied_axes: dict[str, int]
+    input_layouts: dict[str, Layout] = field(default_factory=dict)
+    output_layouts: dict[str, Layout] = field(default_factory=dict)
+
+    def input_layout(self, name: str) -> Layout:
+        """What the axes of an input mean."""
+        return self.input_layouts.get(name, ROWS_FIRST)
+
+    def output_layout(self, name: str) -> Layout:
+        """What the axes of an output mean."""
+        return self.output_layouts.get(name, ROWS_FIRST)
+
+    @property
+    def lengths(self) -> int:
+        """How many lengths a request has: none, one (text), two (images) or more."""
+        ties = [tie for layout in self.input_layouts.values() for tie in layout.ties]
+        return 1 + max((tie.length for tie in ties), default=-1)
 
     @property
     def input_names(self) -> tuple[str, ...]:

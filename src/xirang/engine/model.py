@@ -126,13 +126,13 @@ class Model:
         return rows
 
     def _tie(self, spec: TensorSpec, shape: Sequence[int], symbols: dict[Hashable, int]) -> None:
-        length_axis = self.signature.length_axes.get(spec.name)
+        ties = {tie.axis: tie.length for tie in self.signature.input_layout(spec.name).ties}
         first = 1 if self.signature.is_batched else 0
         for axis in range(first, len(shape)):
             dim = spec.dims[axis]
             if isinstance(dim, int):
                 continue
-            symbol = "length" if axis == length_axis else dim or (spec.name, axis)
+            symbol = "length" if axis in ties else dim or (spec.name, axis)
             known = symbols.setdefault(symbol, shape[axis])
             if known != shape[axis]:
                 raise InvalidRequest(
@@ -202,7 +202,7 @@ class TensorWork:
             rows=[member.extent.rows for member in members],
             lengths=[member.extent.length for member in members],
             length=length,
-            tied_axes=self._model.signature.tied_axes,
+            layouts=self._model.signature.output_layouts,
         )
         for member, result in zip(members, results, strict=True):
             if len(member.wanted) < len(result):
@@ -218,14 +218,15 @@ class TensorWork:
 
     def _assemble(self, members: Sequence[Member], length: int) -> dict[str, Array]:
         signature = self._model.signature
-        axes = signature.length_axes if self._model.policy.can_pad else {}
+        can_pad = self._model.policy.can_pad
+        ties = {n: layout.ties for n, layout in signature.input_layouts.items() if can_pad}
         if self._executable.keeps_inputs:
             self._slabs = {name: Slab() for name in signature.input_names}
         return {
             spec.name: assemble(
                 spec,
                 [member.inputs[spec.name] for member in members],
-                axis=axes.get(spec.name),
+                axis=ties[spec.name][0].axis if ties.get(spec.name) else None,
                 length=length,
                 slab=self._slabs[spec.name],
             )

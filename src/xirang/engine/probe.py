@@ -14,7 +14,7 @@ import numpy as np
 
 from xirang.backends.executable import Executable
 from xirang.core.cost import Sample
-from xirang.core.signature import Signature, TensorSpec
+from xirang.core.signature import Layout, Signature, TensorSpec, Tie
 from xirang.engine.clock import Clock
 from xirang.tensors.tensor import NUMPY_TYPES, Array
 
@@ -306,9 +306,13 @@ def _signature(
         inputs=executable.inputs,
         outputs=executable.outputs,
         is_batched=is_batched,
-        length_axes=dict(length_axes or {}),
-        tied_axes=dict(tied_axes or {}),
+        input_layouts=_layouts(length_axes),
+        output_layouts=_layouts(tied_axes),
     )
+
+
+def _layouts(axes: Mapping[str, int] | None) -> dict[str, Layout]:
+    return {name: Layout(ties=(Tie(axis),)) for name, axis in (axes or {}).items()}
 
 
 def _words(together: float, padded: float, *, has_length: bool) -> str:

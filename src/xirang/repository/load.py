@@ -128,8 +128,6 @@ def _unprobed(executable: Executable) -> Findings:
         inputs=executable.inputs,
         outputs=executable.outputs,
         is_batched=True,
-        length_axes={},
-        tied_axes={},
     )
     verdict = "a list of inputs: only equal shapes share a run"
     return Findings(signature, verdict, can_batch=True)

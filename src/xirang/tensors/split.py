@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+from xirang.core.signature import ROWS_FIRST, Layout
 from xirang.tensors.tensor import Array
 
 
@@ -15,7 +16,7 @@ def split(
     rows: Sequence[int],
     lengths: Sequence[int],
     length: int,
-    tied_axes: Mapping[str, int],
+    layouts: Mapping[str, Layout],
 ) -> list[dict[str, Array]]:
     """Every owner's outputs, in the order of the rows.
 
@@ -24,7 +25,7 @@ def split(
         rows: Rows of each owner.
         lengths: Length of each owner.
         length: The target length they were padded to.
-        tied_axes: Output name to the axis that is as long as the input.
+        layouts: Output name to what its axes mean, where that is not rows first.
 
     Returns:
         Views where possible: they keep the run's arrays alive until the last one is gone.
@@ -43,7 +44,8 @@ def split(
                 )
             owned[0][name] = array  # one owner takes whatever the model gave
             continue
-        axis = tied_axes.get(name)
+        ties = layouts.get(name, ROWS_FIRST).ties
+        axis = ties[0].axis if ties else None
         begin = 0
         for outputs_of_owner, count, own_length in zip(owned, rows, lengths, strict=True):
             part = array[begin : begin + count]
