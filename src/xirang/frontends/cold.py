@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
-from xirang.frontends import errors, openai
+from xirang.frontends import errors, openai, openapi
 from xirang.frontends.service import ModelInfo, Service, TextModel
 
 EXTENSIONS = (
@@ -35,6 +35,7 @@ def cold_app(service: Service, texts: Mapping[str, TextModel]) -> Starlette:
     routes = [
         Route("/", _front_page),
         Route("/metrics", _metrics(service)),
+        Route("/openapi.json", _document(service, texts)),
         *_server_routes(service),
         *_model_routes(service),
         *_openai_routes(texts),
@@ -66,6 +67,7 @@ async def _front_page(_: Request) -> Response:
                 "GET /v1/models",
                 "POST /v1/embeddings",
                 "GET /metrics",
+                "GET /openapi.json",
             ],
         }
     )
@@ -78,6 +80,14 @@ def _metrics(service: Service) -> Endpoint:
         )
 
     return metrics
+
+
+def _document(service: Service, texts: Mapping[str, TextModel]) -> Endpoint:
+    async def document(_: Request) -> Response:
+        models = [service.model(name) for name in service.model_names()]
+        return _json(openapi.document(models, texts, version=_version()))
+
+    return document
 
 
 def _server_routes(service: Service) -> list[Route]:
