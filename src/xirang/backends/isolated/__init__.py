@@ -1,0 +1,1 @@
+"""Models in processes of their own: whatever they do to themselves, the server lives."""

@@ -1,0 +1,127 @@
+"""Tensors in memory that two processes share: written once, read in place, never pickled.
+
+A segment is an anonymous file that both sides map. It grows by being replaced: the new file's
+descriptor travels with the message that first needs it.
+"""
+
+import mmap
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from xirang.tensors.tensor import Array
+
+ALIGNMENT = 64
+"""Bytes of a cache line; vector units like their operands there."""
+
+SIZE_BYTES_MIN = 1 << 16
+
+
+class Placed(msgspec.Struct, frozen=True, array_like=True):
+    """Where one tensor lies in a segment.
+
+    Attributes:
+        name: Of the tensor.
+        kind: Its numpy type; empty for elements that are bytes objects.
+        shape: Its shape.
+        offset: Where its bytes begin.
+        sizes: Bytes of each element, where they are bytes objects.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, ...]
+    offset: int
+    sizes: tuple[int, ...] = ()
+
+
+class Segment:
+    """One side's map of a shared anonymous file."""
+
+    __slots__ = ("_map", "size_bytes")
+
+    def __init__(self, descriptor: int, size_bytes: int) -> None:
+        """Map a file; its memory lives as long as the segment and the arrays read in place.
+
+        Args:
+            descriptor: Of the file; it may be closed then.
+            size_bytes: Of the file.
+        """
+        self.size_bytes = size_bytes
+        self._map = mmap.mmap(descriptor, size_bytes)
+
+    def write(self, arrays: Mapping[str, Array]) -> list[Placed]:
+        """Copy arrays in; they must fit (see `size_of`)."""
+        placed, offset = [], 0
+        for name, array in arrays.items():
+            if array.dtype.kind == "O":
+                elements = [bytes(element) for element in array.ravel()]
+                joined = b"".join(elements)
+                self._map[offset : offset + len(joined)] = joined
+                sizes = tuple(map(len, elements))
+                placed.append(Placed(name, "", array.shape, offset, sizes))
+                offset += _aligned(len(joined))
+                continue
+            target = np.frombuffer(self._map, array.dtype, array.size, offset)
+            target[:] = array.ravel()
+            placed.append(Placed(name, array.dtype.str, array.shape, offset))
+            offset += _aligned(array.nbytes)
+        return placed
+
+    def read(self, placed: Sequence[Placed], *, copy: bool) -> dict[str, Array]:
+        """The arrays that lie in it.
+
+        Args:
+            placed: Where they are.
+            copy: Whether they outlive the next write.
+        """
+        return {where.name: self._array(where, copy=copy) for where in placed}
+
+    def _array(self, where: Placed, *, copy: bool) -> Array:
+        if not where.kind:
+            return self._objects(where)
+        count = prod(where.shape)
+        array = np.frombuffer(self._map, np.dtype(where.kind), count, where.offset)
+        array = array.reshape(where.shape)
+        return array.copy() if copy else array
+
+    def _objects(self, where: Placed) -> Array:
+        array: Array = np.empty(len(where.sizes), object)
+        offset = where.offset
+        for index, size_bytes in enumerate(where.sizes):
+            array[index] = self._map[offset : offset + size_bytes]
+            offset += size_bytes
+        return array.reshape(where.shape)
+
+
+def new_segment(size_bytes: int) -> tuple[Segment, int]:
+    """A segment of at least so many bytes, and its descriptor, to be sent and closed."""
+    rounded = 1 << max(size_bytes, SIZE_BYTES_MIN).bit_length()
+    descriptor = _anonymous_file()
+    os.ftruncate(descriptor, rounded)
+    return Segment(descriptor, rounded), descriptor
+
+
+def size_of(arrays: Mapping[str, Array]) -> int:
+    """Bytes that a segment needs for these arrays."""
+    return sum(
+        _aligned(sum(map(len, array.ravel())) if array.dtype.kind == "O" else array.nbytes)
+        for array in arrays.values()
+    )
+
+
+def _aligned(size_bytes: int) -> int:
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+def _anonymous_file() -> int:
+    create: Any = getattr(os, "memfd_create", None)
+    if create is not None:
+        return int(create("xirang"))
+    with tempfile.TemporaryFile() as file:  # has no name any more; the descriptor keeps it
+        return os.dup(file.fileno())
