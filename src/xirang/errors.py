@@ -17,6 +17,18 @@ class InvalidRequest(XirangError):
     status = 400
 
 
+class Unauthorized(XirangError):
+    """The request brings no API key, or an unknown one."""
+
+    status = 401
+
+
+class Forbidden(XirangError):
+    """The request's API key does not allow this."""
+
+    status = 403
+
+
 class UnknownModel(XirangError):
     """No model of that name or version is served."""
 

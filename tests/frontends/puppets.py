@@ -154,6 +154,8 @@ class Line:
     def close(self):
         self.closed = True
 
+    abort = close
+
     def can_write_eof(self):
         return True
 
@@ -271,13 +273,17 @@ def get(url, *headers, verb="GET", version="1.1"):
     return "\r\n".join([f"{verb} {url} HTTP/{version}", "host: x", *headers, "", ""]).encode()
 
 
-def connect(match, *, app=None, **limits):
-    """One connection to a server of these routes: the protocol, its transport and its loop."""
+def connect(match, *, app=None, beside=None, **limits):
+    """One connection to a server of these routes: the protocol, its transport and its loop.
+
+    With `beside` it is one more of the same server.
+    """
     kind = serve_protocol(match, **limits)
     config = Config(app or cold_echo, http=kind, log_config=None, lifespan="off")
     config.load()
     loop, line = PuppetLoop(), Line()
-    protocol = kind(config, ServerState(), {}, loop)
+    state = ServerState() if beside is None else beside.server_state
+    protocol = kind(config, state, {}, loop)
     protocol.connection_made(line)
     return protocol, line, loop
 

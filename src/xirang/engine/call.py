@@ -53,6 +53,9 @@ class Call(msgspec.Struct, gc=False):
         outputs: Names wanted; None or none for all.
         budget_ns: Latency budget; None for the model's default.
         priority: 1 is the highest, 0 the model's default.
+        client: A number that is the same for all requests of one client.
+        tenant: Whose allowance it draws on; empty for nobody's.
+        fast: Whether it takes the fast lane; None: its priority and budget decide.
     """
 
     model: str
@@ -62,3 +65,6 @@ class Call(msgspec.Struct, gc=False):
     outputs: tuple[str, ...] | None = None
     budget_ns: int | None = None
     priority: int = 0
+    client: int = 0
+    tenant: str = ""
+    fast: bool | None = None

@@ -10,9 +10,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
 from xirang.frontends import errors, openai, openapi
+from xirang.frontends.keys import Keys
 from xirang.frontends.service import ModelInfo, Service, TextModel
 
 EXTENSIONS = (
@@ -24,13 +26,18 @@ EXTENSIONS = (
 )
 """Only what works; clients act on these names."""
 
+OPEN_PATHS = frozenset({"/", "/metrics", "/openapi.json", "/v2/health/live", "/v2/health/ready"})
+"""What needs no key where the rest does."""
+
 BODY_BYTES_MAX = 1 << 20
 VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def cold_app(service: Service, texts: Mapping[str, TextModel]) -> Starlette:
+def cold_app(
+    service: Service, texts: Mapping[str, TextModel], keys: Keys | None = None
+) -> Starlette:
     """The application for `uvicorn.Config(app=…)`."""
     routes = [
         Route("/", _front_page),
@@ -50,7 +57,27 @@ def cold_app(service: Service, texts: Mapping[str, TextModel]) -> Starlette:
         },
     )
     app.router.redirect_slashes = False
+    if keys is not None:
+        app.add_middleware(KeyCheck, keys=keys)
     return app
+
+
+class KeyCheck:
+    """Lets only those with a known key ask, but for what probes and scrapers look at."""
+
+    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or hand on."""
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            try:
+                self._keys.of(dict(scope["headers"]))
+            except XirangError as error:
+                await _response(*errors.error_response(error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 async def _front_page(_: Request) -> Response:

@@ -9,7 +9,7 @@ only when it heads the line. `_advance` is the one place where the head is sent 
 import asyncio
 import logging
 from collections import deque
-from typing import Any
+from typing import Any, ClassVar
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import (
@@ -29,6 +29,13 @@ JOIN_BYTES_MAX = 16384
 """Responses up to here leave in one piece; above, the copy costs more than a second write."""
 TIMER_SECONDS = 0.002
 """The loop's timers are no finer than a millisecond; what is left below this is none."""
+
+CONNECTIONS_MAX = 4096
+_FULL = (
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
+    b"content-type: application/json\r\ncontent-length: 32\r\n\r\n"
+    b'{"error":"too many connections"}'
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -53,7 +60,14 @@ class OrderedProtocol(HttpToolsProtocol):
     """The sending half of a connection; `FastProtocol` adds the receiving half.
 
     `HttpToolsProtocol` is not a public interface: the tests of these two are the contract.
+
+    Attributes:
+        owes_since: When the request began whose rest the client still owes; 0 if it owes none.
+        owed_bytes: What has come of its body.
+        unread_since: When the client stopped reading; 0 if it reads.
     """
+
+    connections_max: ClassVar[int] = CONNECTIONS_MAX
 
     def __init__(
         self,
@@ -67,8 +81,19 @@ class OrderedProtocol(HttpToolsProtocol):
         self._is_draining = False
         self._is_lingering = False
         self._idle_since = 0.0
+        self.owes_since = 0.0
+        self.owed_bytes = 0
+        self.unread_since = 0.0
         self._default_pairs: list[tuple[bytes, bytes]] = []
         self._default_lines = b""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client is here; one too many is told so at once."""
+        super().connection_made(transport)
+        self.owes_since = self.loop.time()
+        if len(self.connections) > self.connections_max:
+            transport.write(_FULL)
+            transport.close()
 
     def answered(self, exchange: Exchange) -> None:
         """A route has answered; the response leaves when its turn has come."""
@@ -196,12 +221,14 @@ class OrderedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client reads too slowly: hold the responses, and take no more requests."""
         super().pause_writing()
+        self.unread_since = self.loop.time()
         if not self.transport.is_closing():
             self.flow.pause_reading()
 
     def resume_writing(self) -> None:
         """The client has caught up."""
         super().resume_writing()
+        self.unread_since = 0.0
         if not self.transport.is_closing():
             self._advance()
 

@@ -4,7 +4,7 @@ import logging
 
 import orjson
 
-from xirang.errors import NotReady, TooBusy, XirangError
+from xirang.errors import NotReady, TooBusy, Unauthorized, XirangError
 
 RETRY_AFTER_NS = 1_000_000_000
 """Told when nothing better is known."""
@@ -57,6 +57,8 @@ def error_headers(error: BaseException) -> bytes:
             -(-milliseconds // 1000),
             milliseconds,
         )
+    if isinstance(error, Unauthorized):
+        return b"www-authenticate: Bearer\r\n"
     if isinstance(error, UnsupportedEncoding):
         return b"accept-encoding: gzip, deflate\r\n"
     return b""

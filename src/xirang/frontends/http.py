@@ -8,7 +8,7 @@ from uvicorn.config import Config
 from uvicorn.server import ServerState
 
 from xirang.frontends.compression import decompress
-from xirang.frontends.connection import ColdTurn, OrderedProtocol
+from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, OrderedProtocol
 from xirang.frontends.errors import JSON_TYPE, TooLarge, error_body, error_response
 from xirang.frontends.exchange import Exchange, Match, Route
 
@@ -39,7 +39,6 @@ class FastProtocol(OrderedProtocol):
         self._exchange: Exchange | None = None
         self._route: Route | None = None
         self._chunks: bytes | list[bytes] | None = None
-        self._body_bytes = 0
         self._head_bytes = -1
         # Nothing more that comes in will be answered.
         self._is_deaf = False
@@ -88,6 +87,8 @@ class FastProtocol(OrderedProtocol):
         self.expect_100_continue = False
         self._exchange = None
         self._head_bytes = 0
+        self.owes_since = self.loop.time()
+        self.owed_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """One header line."""
@@ -115,7 +116,6 @@ class FastProtocol(OrderedProtocol):
         exchange = self._exchange = Exchange(self, self.url, headers)
         self._route = route
         self._chunks = None
-        self._body_bytes = 0
         if not self.parser.should_keep_alive():
             exchange.is_kept_alive = False
         elif b"connection" in headers and self.parser.get_http_version() == "1.0":
@@ -133,8 +133,8 @@ class FastProtocol(OrderedProtocol):
         if self._exchange is None:
             super().on_body(body)
             return
-        self._body_bytes += len(body)
-        if self._body_bytes > self.body_bytes_max:
+        self.owed_bytes += len(body)
+        if self.owed_bytes > self.body_bytes_max:
             self._refuse_body()
         elif self._chunks is None:
             self._chunks = body
@@ -147,6 +147,7 @@ class FastProtocol(OrderedProtocol):
         """The request is whole."""
         if self._is_deaf:
             return
+        self.owes_since = 0.0
         exchange, route = self._exchange, self._route
         if exchange is None:
             self._complete_cold()
@@ -183,6 +184,13 @@ class FastProtocol(OrderedProtocol):
             super().on_message_complete()
             self._is_deaf = not self.cycle.keep_alive
 
+    def refuse_dawdler(self) -> None:
+        """The rest of its request has not come in time."""
+        if self._turns or self._head_bytes >= 0 or self._exchange is not None:
+            self._refuse(408, "the rest of the request did not come in time")
+        else:
+            self.transport.close()  # it has said nothing yet: there is nothing to answer
+
     def _refuse_body(self) -> None:
         error = TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
         self._refuse(error.status, str(error))
@@ -210,12 +218,19 @@ class FastProtocol(OrderedProtocol):
             self._turns.pop()
 
 
-def serve_protocol(match: Match, *, body_bytes_max: int = BODY_BYTES_MAX) -> type[FastProtocol]:
+def serve_protocol(
+    match: Match, *, body_bytes_max: int = BODY_BYTES_MAX, connections_max: int = CONNECTIONS_MAX
+) -> type[FastProtocol]:
     """The class for `uvicorn.Config(http=…)`.
 
     Args:
         match: From a URL, query and all, to the route that answers a POST on it, or None.
         body_bytes_max: Of a request, as sent and as decompressed; above it 413.
+        connections_max: Open at once; one more gets 503.
     """
-    members = {"match": staticmethod(match), "body_bytes_max": body_bytes_max}
+    members = {
+        "match": staticmethod(match),
+        "body_bytes_max": body_bytes_max,
+        "connections_max": connections_max,
+    }
     return type("FastProtocol", (FastProtocol,), members)

@@ -5,9 +5,11 @@ from functools import partial
 from xirang.engine.call import Answer, Call
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends.budget import tightest
+from xirang.frontends.caller import caller_of
 from xirang.frontends.compression import compress, preferred
 from xirang.frontends.errors import error_response
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.keys import Keys
 from xirang.frontends.kserve import InferRequest, decode, decode_raw
 from xirang.frontends.kserve_answer import encode, model_part
 from xirang.frontends.service import Service
@@ -16,16 +18,20 @@ from xirang.frontends.service import Service
 class InferRoute:
     """Answers infer requests for one model as one URL names it."""
 
-    __slots__ = ("_model_part", "_name", "_service", "_version")
+    __slots__ = ("_keys", "_model_part", "_name", "_service", "_version")
 
-    def __init__(self, service: Service, name: str, version: str | None) -> None:
+    def __init__(
+        self, service: Service, name: str, version: str | None, keys: Keys | None = None
+    ) -> None:
         self._service = service
+        self._keys = keys
         self._name = name
         self._version = version
         self._model_part: bytes | None = None
 
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; its answer comes later, by `_answer`."""
+        caller = caller_of(exchange, self._keys, self._name)
         if self._model_part is None:
             model = self._service.model(self._name, self._version)
             self._model_part = model_part(model.name, model.version)
@@ -37,7 +43,10 @@ class InferRoute:
             self._version,
             request.wanted.names,
             tightest(request.budget_ns, exchange.headers),
-            request.priority,
+            caller.priority(request.priority, exchange.headers),
+            caller.client,
+            caller.tenant,
+            caller.fast,
         )
         exchange.on_disconnect = self._service.submit(call).cancel
 

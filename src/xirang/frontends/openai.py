@@ -5,7 +5,7 @@ import binascii
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -15,8 +15,10 @@ from numpy.typing import NDArray
 from xirang.engine.call import Answer, Call
 from xirang.errors import InvalidRequest, TooBusy, UnknownModel, XirangError
 from xirang.frontends.budget import tightest
+from xirang.frontends.caller import caller_of
 from xirang.frontends.errors import JSON_TYPE, describe, error_headers
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.keys import Keys
 from xirang.frontends.service import Service, TextModel, Ticket
 
 ITEMS_MAX = 2048
@@ -62,8 +64,11 @@ class EmbeddingsRequest(msgspec.Struct, frozen=True):
 class EmbeddingsRoute:
     """Answers embeddings requests for all text models."""
 
-    def __init__(self, service: Service, texts: Mapping[str, TextModel]) -> None:
+    def __init__(
+        self, service: Service, texts: Mapping[str, TextModel], keys: Keys | None = None
+    ) -> None:
         self._service = service
+        self._keys = keys
         self._texts = texts
         self._tokenising = 0
         self._threads = ThreadPoolExecutor(TOKENISING_THREADS, thread_name_prefix="tokenise")
@@ -71,14 +76,15 @@ class EmbeddingsRoute:
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; every item of it becomes a call of its own."""
         try:
+            if self._keys is not None:
+                self._keys.of(exchange.headers)  # before the body is looked at
             gathering = self._gathering(exchange, decode(exchange.body))
-            budget_ns = tightest(None, exchange.headers)
         except Exception as error:
             exchange.respond(*error_response(error))
             return
         exchange.on_disconnect = gathering.stop
         try:
-            self._tokenise(gathering, partial(self._submit, gathering, budget_ns))
+            self._tokenise(gathering, partial(self._submit, gathering))
         except Exception as error:
             gathering.fail(error)
 
@@ -93,7 +99,15 @@ class EmbeddingsRoute:
                 f"'dimensions' is {request.dimensions}, but the model has {text.dimension}",
                 "dimensions",
             )
-        return Gathering(exchange, request, text)
+        caller = caller_of(exchange, self._keys, request.model)
+        terms = Terms(
+            tightest(None, exchange.headers),
+            caller.priority(0, exchange.headers),
+            caller.client,
+            caller.tenant,
+            caller.fast,
+        )
+        return Gathering(exchange, request, text, terms)
 
     def _tokenise(self, gathering: "Gathering", then: Callable[[list[list[int]]], None]) -> None:
         items, text = gathering.request.items, gathering.text
@@ -115,7 +129,7 @@ class EmbeddingsRoute:
 
         future.add_done_callback(finish)
 
-    def _submit(self, gathering: "Gathering", budget_ns: int | None, ids: list[list[int]]) -> None:
+    def _submit(self, gathering: "Gathering", ids: list[list[int]]) -> None:
         gathering.begin(ids)
         text, model = gathering.text, gathering.request.model
         for index, item in enumerate(ids):
@@ -125,8 +139,9 @@ class EmbeddingsRoute:
                 model,
                 text.inputs(item),
                 partial(gathering.take, index),
-                outputs=(text.embedding_output,),
-                budget_ns=budget_ns,
+                None,
+                (text.embedding_output,),
+                *gathering.terms,
             )
             try:
                 gathering.tickets.append(self._service.submit(call))
@@ -134,13 +149,36 @@ class EmbeddingsRoute:
                 gathering.fail(error)
 
 
+class Terms(NamedTuple):
+    """On what terms all items of a request are served: the last fields of a `Call`, in order."""
+
+    budget_ns: int | None
+    priority: int
+    client: int
+    tenant: str
+    fast: bool | None
+
+
 class Gathering:
     """One request's items on their way: answered when all are in, or at the first error."""
 
-    __slots__ = ("exchange", "is_over", "left", "request", "rows", "text", "tickets", "tokens")
+    __slots__ = (
+        "exchange",
+        "is_over",
+        "left",
+        "request",
+        "rows",
+        "terms",
+        "text",
+        "tickets",
+        "tokens",
+    )
 
-    def __init__(self, exchange: Exchange, request: EmbeddingsRequest, text: TextModel) -> None:
+    def __init__(
+        self, exchange: Exchange, request: EmbeddingsRequest, text: TextModel, terms: "Terms"
+    ) -> None:
         self.exchange = exchange
+        self.terms = terms
         self.request = request
         self.text = text
         self.tickets: list[Ticket] = []

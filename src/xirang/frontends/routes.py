@@ -8,6 +8,7 @@ import httptools
 
 from xirang.frontends.exchange import Match, Route
 from xirang.frontends.infer import InferRoute
+from xirang.frontends.keys import Keys
 from xirang.frontends.openai import EmbeddingsRoute
 from xirang.frontends.service import Service, TextModel
 
@@ -16,13 +17,13 @@ EMBEDDINGS = b"/v1/embeddings"
 _INFER = re.compile(rb"/v2/models/([^/]+)(?:/versions/([0-9]+))?/infer")
 
 
-def hot_routes(service: Service, texts: Mapping[str, TextModel]) -> Match:
+def hot_routes(service: Service, texts: Mapping[str, TextModel], keys: Keys | None = None) -> Match:
     """The `match` of `serve_protocol`.
 
     Routes are kept by URL, as a client repeats the same few; the bound keeps a client that
     makes up names from filling memory, and all are forgotten when it is reached.
     """
-    embeddings = EmbeddingsRoute(service, texts)
+    embeddings = EmbeddingsRoute(service, texts, keys)
     kept: dict[bytes, Route] = {EMBEDDINGS: embeddings}
 
     def match(url: bytes) -> Route | None:
@@ -42,7 +43,7 @@ def hot_routes(service: Service, texts: Mapping[str, TextModel]) -> Match:
         version = None if found[2] is None else found[2].decode()
         if len(kept) >= ROUTES_KEPT_MAX:
             kept.clear()
-        route = kept[url] = InferRoute(service, name, version)
+        route = kept[url] = InferRoute(service, name, version, keys)
         return route
 
     return match
