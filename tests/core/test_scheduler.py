@@ -1,5 +1,7 @@
 """The scheduler at literal instants: what it decides, when it wants to be polled, what it tells."""
 
+from itertools import pairwise
+
 import pytest
 from tests.support.core import MS, fixed_shape, learned, request
 
@@ -11,7 +13,8 @@ from xirang.core.event import (
     RunEnded,
 )
 from xirang.core.policy import Batching, Policy
-from xirang.core.run import Admitted, Done, Expire, Failed, Rejected, Trigger
+from xirang.core.request import NEVER_NS, Request
+from xirang.core.run import Admitted, Done, Expire, Failed, Rejected, Run, Trigger
 from xirang.core.scheduler import Scheduler
 
 
@@ -289,3 +292,171 @@ def test_snapshot_shows_what_waits_and_runs():
     assert model.threshold_ns == pytest.approx(50 * MS, abs=100)
     assert 0 < model.demand < 1
     assert 0 <= model.window_ns <= 2_500_000
+
+
+def test_after_a_run_that_found_no_room_later_ones_stay_below_it():
+    bench = Bench(efficiency=0.0, max_batch_size=16)
+    bench.submit(*(request(i, budget_ms=9000) for i in range(32)))
+    sizes = []
+    for _ in range(4):
+        (run,) = bench.poll(0)
+        sizes.append(run.rows)
+        bench.complete(run, 0, Failed(is_out_of_memory=run.rows > 4))
+    assert sizes == [16, 8, 4, 4]
+
+
+def test_what_there_is_no_room_for_bounds_runs_however_they_are_formed():
+    bench = Bench(batching=Batching.FIRST_COME, max_batch_size=16, elements_max=1)
+    bench.submit(*(request(i, budget_ms=9000) for i in range(24)))
+    (run,) = bench.poll(0)
+    assert run.rows == 16, "what pays is a matter of the optimal batching alone"
+    bench.complete(run, 0, Failed(is_out_of_memory=True))
+    (run,) = bench.poll(0)
+    assert run.rows == 1
+
+
+def test_a_run_without_padding_is_as_large_as_its_rows_in_sum():
+    bench = Bench(is_ragged=True, can_pad=False)
+    cost = bench.scheduler._models["m"].cost
+    bench.submit(*(request(i, length=n, rows=2, budget_ms=9000) for i, n in enumerate((8, 100))))
+    (run,) = bench.poll(100)
+    assert (run.rows, run.elements, run.padding) == (4, 216, 0)
+    assert run.length == 54
+    assert run.predicted_ns == cost.predict_ns(rows=4, length=54)
+
+
+def test_a_run_that_is_filled_up_teaches_what_the_full_one_costs():
+    bench = Bench(row_sizes=(1, 8), max_batch_size=8)
+    cost = bench.scheduler._models["m"].cost
+    bench.submit(*(request(i) for i in range(3)))
+    (run,) = bench.poll(0)
+    before = cost.predict_ns(rows=8, length=1)
+    bench.complete(run, 0, Done(before))
+    assert cost.predict_ns(rows=8, length=1) == pytest.approx(before, rel=1e-6)
+
+
+def test_an_urgent_class_is_not_kept_waiting_unless_the_policy_says_so():
+    for efficiencies, expected in ((((1, 0.0),), [[1, 2]]), (((1, 1.0),), [])):
+        bench = Bench(efficiency=1.0, efficiencies=efficiencies, window_ns_max=20 * MS)
+        busy_stream(bench)
+        bench.submit(request(1, at_ms=5000, budget_ms=500))
+        assert bench.poll(5000) == []
+        bench.submit(request(2, at_ms=5005, budget_ms=500, priority=1))
+        assert [sorted(ids) for ids in bench.ids(5005)] == expected
+
+
+def test_a_request_without_a_budget_never_expires_and_is_served():
+    bench = Bench(age_ns_max=50 * MS, window_ns_max=10**15, efficiency=1.0)
+    busy_stream(bench)
+    bench.submit(Request(1, "m", 5000 * MS, NEVER_NS))
+    assert bench.poll(5000) == []
+    assert 5000 < bench.wakeup_ms() < 5050
+    assert bench.ids(bench.wakeup_ms()) == [[1]]
+
+
+def test_a_slow_start_of_a_sizable_run_is_tried_with_time_to_spare():
+    bench = Bench(models={"m": (Policy(efficiency=0.0), CostModel())})
+    for i in range(8):
+        bench.submit(request(i, at_ms=20 * i))
+        (run,) = bench.poll(20 * i)
+        bench.complete(run, 20 * i + 5)
+    bench.submit(*(request(10 + i, at_ms=200, budget_ms=12) for i in range(9)))
+    (tight,) = bench.poll(200)
+    assert tight.rows < 9
+
+
+LEVELS = {"step up": (50, 350), "step down": (350, 50), "to overload": (20, 500)}
+
+
+@pytest.mark.parametrize(("before", "after"), LEVELS.values(), ids=LEVELS)
+def test_window_and_threshold_move_once_from_level_to_level(before, after):
+    windows, thresholds = courses(rate_at=lambda ms: before if ms < 10_000 else after)
+    up = after < before
+    for course in (windows[95:], thresholds[95:]):
+        moved = [b - a for a, b in pairwise(course)]
+        ripple = 0.02 * max(course)
+        assert all(step >= -ripple if up else step <= ripple for step in moved)
+        assert (course[-1] > course[0]) == up
+        assert course[-1] != course[0]
+
+
+def test_a_square_wave_gives_a_wave_and_no_ping_pong():
+    windows, _ = courses(rate_at=lambda ms: 300 if ms // 5000 % 2 else 60, until_ms=30_000)
+    settled = windows[100:]
+    turns, last = 0, 0
+    for a, b in pairwise(settled):
+        direction = (b - a > 0.02 * max(settled)) - (a - b > 0.02 * max(settled))
+        if direction and direction != last:
+            turns, last = turns + 1, direction
+    assert turns <= 4  # one a half wave
+
+
+def courses(*, rate_at, until_ms=20_000):
+    """Window and threshold each 100 ms, under evenly spaced requests of 2 ms."""
+    bench = Bench(models={"m": (Policy(window_ns_max=100 * MS), fixed_shape(5, 2))})
+    scheduler, windows, thresholds = bench.scheduler, [], []
+    now_ms, running, id = 0.0, None, 0
+    while now_ms < until_ms:
+        if running and running.start_ns + running.predicted_ns <= now_ms * MS:
+            done = Done(running.predicted_ns)
+            scheduler.complete(running.id, now_ns=int(now_ms * MS), outcome=done)
+            running = None
+        id += 1
+        scheduler.submit(request(id, at_ms=now_ms, budget_ms=400), now_ns=int(now_ms * MS))
+        for action in scheduler.poll(now_ns=int(now_ms * MS)):
+            running = action if isinstance(action, Run) else running
+        if now_ms >= 100 * len(windows):
+            (model,) = scheduler.snapshot(now_ns=int(now_ms * MS)).models
+            windows.append(model.window_ns)
+            thresholds.append(model.threshold_ns)
+        now_ms += 1000 / rate_at(now_ms)
+    return windows, thresholds
+
+
+def test_a_removed_model_leaves_its_name_and_its_device():
+    bench = Bench()
+    bench.submit(request(1))
+    (run,) = bench.poll(0)
+    bench.complete(run, 6)
+    bench.scheduler.remove_model("m")
+    assert bench.scheduler.snapshot(now_ns=0).models == ()
+    bench.scheduler.add_model("m", Policy(), fixed_shape(5, 1))
+    bench.submit(request(2))
+    assert bench.ids(7) == [[2]]
+
+
+def test_a_model_that_still_runs_cannot_be_removed():
+    bench = Bench()
+    bench.submit(request(1))
+    bench.poll(0)
+    with pytest.raises(AssertionError):
+        bench.scheduler.remove_model("m")
+
+
+def test_lanes_of_one_name_are_shown_as_one():
+    models = {name: (Policy(), fixed_shape(5, 1)) for name in ("old", "new", "other")}
+    bench = Bench(models=models)
+    bench.submit(
+        request(1, model="old"), request(2, model="new", rows=3), request(3, model="other")
+    )
+    snapshot = bench.scheduler.snapshot(now_ns=0)
+    one, other = snapshot.named(lambda name: name if name == "other" else "m").models
+    assert (one.model, one.waiting, other.model, other.waiting) == ("m", 2, "other", 1)
+    assert one.work_ns == pytest.approx(4 * MS, abs=10)
+    assert [lane.depth for lane in one.lanes] == [1, 1]
+
+
+def test_a_suspended_run_leaves_its_device_to_others_and_keeps_its_instance():
+    models = {name: (Policy(instances=1), fixed_shape(5, 1)) for name in ("m", "n")}
+    bench = Bench(models=models)
+    bench.submit(request(1, model="m"))
+    (hanging,) = bench.poll(0)
+    bench.submit(request(2, at_ms=1, model="n"), request(3, at_ms=1, model="m"))
+    assert bench.poll(30) == []
+    bench.scheduler.suspend(hanging.id)
+    (other,) = bench.poll(31)
+    assert (other.model, other.requests[0].id) == ("n", 2)
+    bench.complete(other, 37)
+    assert bench.ids(40) == [], "the instance of m is still taken"
+    bench.complete(hanging, 50, Failed())
+    assert bench.ids(50) == [[3]]

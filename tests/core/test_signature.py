@@ -37,3 +37,8 @@ def test_a_tied_axis_may_be_shorter_than_what_it_follows():
     assert Tie(1).size(9) == 9
     assert Tie(1, stride=8).size(320) == 40
     assert Tie(1, stride=2, offset=1).size(9) == 5
+
+
+def test_a_mask_has_the_opposite_of_its_padding_where_all_is_real():
+    assert Layout(is_mask=True).real_value == 1
+    assert Layout(is_mask=True, pad_value=1).real_value == 0

@@ -1,16 +1,22 @@
 """Whatever a server could do to the scheduler, in any order, checked at each step."""
 
-from hypothesis import settings, strategies as st
+from dataclasses import replace
+
+from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from tests.support.core import MS, learned
 
+from xirang.core.admission.levels import Thresholds
+from xirang.core.admission.switches import ORDER
+from xirang.core.admission.tenants import Allowance
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
-from xirang.core.request import Request
+from xirang.core.request import NEVER_NS, Request
 from xirang.core.run import Admitted, Done, Failed, Run
 from xirang.core.scheduler import Scheduler
 from xirang.lab.checkers import all_checkers
 
+ALLOWANCES = {"rated": Allowance(rate=50), "shared": Allowance(share=0.1)}
 DEVICES = {"one": 1, "two": 2}
 POLICIES = {
     "pads": Policy(
@@ -38,7 +44,9 @@ class SchedulerMachine(RuleBasedStateMachine):
         self.answered = set()
         costs = {name: learned(2e6, 1e5, 1e4) for name in POLICIES}
         costs["alone"] = CostModel()  # cold
-        self.scheduler = Scheduler(devices=DEVICES)
+        self.scheduler = Scheduler(
+            devices=DEVICES, thresholds=Thresholds(depths=(4, 8, 12)), allowances=ALLOWANCES
+        )
         for name, policy in POLICIES.items():
             self.scheduler.add_model(name, policy, costs[name])
         self.checkers = all_checkers(POLICIES, costs, DEVICES)
@@ -54,12 +62,18 @@ class SchedulerMachine(RuleBasedStateMachine):
         rows=st.sampled_from([1, 1, 1, 2, 5, 12]),
         length=st.sampled_from([1, 8, 8, 30, 200, 400]),
         group=st.sampled_from(["x", "x", "x", "y"]),
+        terms=st.tuples(
+            st.sampled_from([0, 1, 2]),
+            st.sampled_from(["", "", "rated", "shared"]),
+            st.sampled_from([None, None, False, True]),
+        ),
     )
-    def submit(self, model, budget_ms, priority, rows, length, group):
+    def submit(self, model, budget_ms, priority, rows, length, group, terms):
         deadline_ns = self.now_ns + budget_ms * MS
         request = Request(
             self.next_id, model, self.now_ns, deadline_ns, priority, rows, length, group
         )
+        request.client, request.tenant, request.fast = terms
         self.next_id += 1
         verdict = self.scheduler.submit(request, now_ns=self.now_ns)
         self.tell("on_arrival", request, verdict)
@@ -136,7 +150,13 @@ class SchedulerMachine(RuleBasedStateMachine):
     def is_sound(self):
         self.scheduler.check_integrity()
         snapshot = self.scheduler.snapshot(now_ns=self.now_ns)
-        assert sum(model.waiting for model in snapshot.models) == len(self.waiting)
+        waiting = sum(model.waiting + model.fast_waiting for model in snapshot.models)
+        assert waiting == len(self.waiting)
+        for device in snapshot.devices:
+            assert 0 <= device.level <= 3
+            assert 0 <= device.shed <= 1
+            assert device.off == ORDER[: len(device.off)]
+            assert device.fast_share >= 0
         assert sum(model.running for model in snapshot.models) == len(self.running)
         assert all(model.window_ns >= 0 and model.demand >= 0 for model in snapshot.models)
 
@@ -167,3 +187,55 @@ TestSchedulerMachine = SchedulerMachine.TestCase
 TestSchedulerMachine.settings = settings(
     max_examples=60, stateful_step_count=40, deadline=None, derandomize=True
 )
+
+
+WEIGHTS = st.sampled_from([0.0, 1.0, 1e4, 1e6])
+
+
+@given(
+    weights=st.tuples(WEIGHTS, WEIGHTS, WEIGHTS, WEIGHTS),
+    policy=st.sampled_from(sorted(POLICIES)),
+    asked=st.lists(
+        st.tuples(
+            st.sampled_from([0, 1_000, 5_000_000]),  # ns after the one before
+            st.sampled_from([1, 1_000, 50_000_000, NEVER_NS]),  # budget
+            st.sampled_from([1, 2, 3]),
+            st.sampled_from([1, 3, 12]),
+            st.sampled_from([1, 8, 400]),
+        ),
+        min_size=1,
+        max_size=12,
+    ),
+)
+def test_whatever_law_was_learned_every_decision_can_be_made(weights, policy, asked):
+    """A law may find that calls, rows or elements cost nothing: no decision divides by them."""
+    cost = CostModel.of(replace(learned(2e6, 1e5, 1e4).state(), weights=weights))
+    scheduler = Scheduler(devices=DEVICES)
+    scheduler.add_model("m", POLICIES[policy], cost)
+    now_ns, running, answered = 0, {}, 0
+    for id, (gap_ns, budget_ns, priority, rows, length) in enumerate(asked, 1):
+        now_ns += gap_ns
+        request = Request(id, "m", now_ns, now_ns + budget_ns, priority, rows, length)
+        answered += not isinstance(scheduler.submit(request, now_ns=now_ns), Admitted)
+        answered += _carry_out(scheduler.poll(now_ns=now_ns), running)
+        scheduler.snapshot(now_ns=now_ns)
+    while answered < len(asked):
+        for run_id in list(running):
+            del running[run_id]
+            scheduler.complete(run_id, now_ns=now_ns, outcome=Done(1))
+        answered += _carry_out(scheduler.poll(now_ns=now_ns), running)
+        if not running:
+            now_ns = max(now_ns, scheduler.wakeup_ns() or 0)
+        scheduler.check_integrity()
+
+
+def _carry_out(actions, running):
+    """How many were answered or are about to be."""
+    count = 0
+    for action in actions:
+        if isinstance(action, Run):
+            running[action.id] = action
+            count += len(action.requests)
+        else:
+            count += 1
+    return count

@@ -1,9 +1,10 @@
 """What happened, for whoever watches: one event a run, or one for a request that never ran."""
 
 from dataclasses import dataclass
+from enum import Enum
 
 from xirang.core.request import Request
-from xirang.core.run import Outcome, Run
+from xirang.core.run import Cause, Outcome, Run
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class RequestRejected:
 
     request: Request
     reason: str
+    cause: Cause = Cause.QUEUE_FULL
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,4 +41,30 @@ class RequestCancelled:
     at_ns: int
 
 
-Event = RunEnded | RequestRejected | RequestExpired | RequestCancelled
+class Function(Enum):
+    """Something a pressed server can do without; in the order in which it does."""
+
+    TIMING = "timing"  # stage times and explanations of single requests
+    RECORDER = "recorder"
+    DASHBOARD = "dashboard"
+    FULL_MODEL = "full model"  # last: models with a cheaper stand-in answer with that
+
+
+@dataclass(frozen=True, slots=True)
+class OverloadChanged:
+    """A device has become more or less pressed, or a function was switched off or on.
+
+    Attributes:
+        device: Its name.
+        level: 0…3.
+        off: Functions that are switched off now.
+        at_ns: When.
+    """
+
+    device: str
+    level: int
+    off: tuple[Function, ...]
+    at_ns: int
+
+
+Event = RunEnded | RequestRejected | RequestExpired | RequestCancelled | OverloadChanged

@@ -13,7 +13,18 @@ class Trigger(Enum):
     WINDOW = "window"  # its oldest request had waited a whole window
     DEADLINE = "deadline"  # waiting longer would have spent somebody's slack
     ALONE = "alone"  # nobody else was expected in time
+    FAST = "fast"  # requests of the fast lane never wait for company
     DRAIN = "drain"  # the server is going down
+
+
+class Cause(Enum):
+    """Why a request was turned away at the door."""
+
+    DRAINING = "draining"  # the server is going down
+    QUEUE_FULL = "queue full"  # as many wait as may
+    BUDGET = "budget"  # its budget could not be kept, by prediction
+    OVERLOAD = "overload"  # the level of overload costs requests like it their place
+    ALLOWANCE = "allowance"  # its tenant asks for more than it may
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +37,13 @@ class Run:
         instance: Which of the model's instances runs it, lowest free number first.
         requests: Whose rows it holds, in the order of the rows.
         rows: Sum of the requests' rows.
-        length: The target length that all rows are padded to.
+        length: The target length that all rows are padded to; of a ragged run the mean length.
         trigger: Why it was cut.
         start_ns: When it was cut.
         predicted_ns: How long the cost model expects it to take.
         window_ns: The window of its lane at that moment.
         depth: Requests of its model that stayed behind.
+        is_ragged: Whether its rows stand as they are, without padding.
     """
 
     id: int
@@ -45,10 +57,13 @@ class Run:
     predicted_ns: int
     window_ns: int
     depth: int
+    is_ragged: bool = False
 
     @property
     def elements(self) -> int:
         """Elements of the run, padding included."""
+        if self.is_ragged:
+            return sum(r.rows * r.length for r in self.requests)
         return self.rows * self.length
 
     @property
@@ -88,9 +103,11 @@ class Failed:
 
     Attributes:
         guilty: Ids of the requests that got an error; the others of the run got their answers.
+        is_out_of_memory: Whether the device had no room for it: later runs stay below.
     """
 
     guilty: tuple[int, ...] = ()
+    is_out_of_memory: bool = False
 
 
 Outcome = Done | Failed
@@ -108,10 +125,12 @@ class Rejected:
     Attributes:
         reason: What was full or overloaded, as a sentence for the client.
         retry_after_ns: When a new try is likely to be admitted, from now.
+        cause: The same for those who count.
     """
 
     reason: str
     retry_after_ns: int
+    cause: Cause = Cause.QUEUE_FULL
 
 
 Verdict = Admitted | Rejected

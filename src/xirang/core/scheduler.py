@@ -14,76 +14,69 @@ busy the lanes keep filling, and a run is formed only when an instance is free t
 """
 
 from collections import deque
+from collections.abc import Mapping
 
 from xirang.core.admission import gate
-from xirang.core.batching.grouping import runs_of
+from xirang.core.admission.gate import Queue
+from xirang.core.admission.levels import Thresholds
+from xirang.core.admission.overload import Arrival
+from xirang.core.admission.tenants import Allowance, Tenant
 from xirang.core.cost import CostModel
+from xirang.core.device import Device, Lanes
 from xirang.core.event import (
     Event,
+    OverloadChanged,
     RequestCancelled,
     RequestExpired,
     RequestRejected,
     RunEnded,
 )
-from xirang.core.policy import Batching, Policy
+from xirang.core.policy import Policy
 from xirang.core.queueing import window
-from xirang.core.queueing.backlog import Backlog
 from xirang.core.queueing.latest_starts import LatestStarts
 from xirang.core.request import Request
 from xirang.core.run import Action, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
-from xirang.core.scheduling.launch import Candidate, Launch, next_launch, window_ns
-from xirang.core.scheduling.selection import Group, choose, group_of, in_time
-from xirang.core.snapshot import ModelSnapshot, Snapshot
+from xirang.core.scheduling.launch import Candidate, Launch, Waiting, next_launch, window_ns
+from xirang.core.snapshot import DeviceSnapshot, ModelSnapshot, Snapshot
 
 EVENTS_MAX = 65_536
 
-_IN_COMPANY = 1 + window.MARGINAL_SAVING_MIN
-"""Device time of a request in good company, by its own: a little of the call comes on top."""
+OVERLOAD_STEP_NS = 10_000_000
+"""So often are the levels of overload looked at; an idle device's only until they have settled."""
 
-
-class _Device:
-    """Something with time to share: how many runs it holds at once and who may use it."""
-
-    __slots__ = ("models", "parallelism", "running", "wakeup_ns")
-
-    def __init__(self, parallelism: int) -> None:
-        self.parallelism = parallelism
-        self.running = 0
-        self.models: list[_Model] = []
-        self.wakeup_ns: int | None = None  # when its next launch is due, if that is later
-
-
-class _Model:
-    """One model's policy, its backlog and which of its instances are free."""
-
-    __slots__ = ("backlog", "candidate", "cost", "device", "free", "name", "policy")
-
-    def __init__(self, name: str, policy: Policy, cost: CostModel, device: _Device) -> None:
-        self.name = name
-        self.policy = policy
-        self.cost = cost
-        self.device = device
-        self.backlog = Backlog(cost)
-        self.free = list(range(policy.instances))  # ascending: the lowest number goes first
-        self.candidate: Candidate | None = None  # made anew after whatever changes it
+ROOMY = 0.25
+"""Below this part of the budget, a rough prediction of the wait is good enough."""
 
 
 class Scheduler:
     """Lanes in front of models, models in front of devices."""
 
-    def __init__(self, *, devices: dict[str, int]) -> None:
+    def __init__(
+        self,
+        *,
+        devices: Mapping[str, int],
+        thresholds: Thresholds | None = None,
+        allowances: Mapping[str, Allowance] | None = None,
+    ) -> None:
         """Start with no models.
 
         Args:
             devices: Name to the number of runs that it holds at once.
+            thresholds: When the levels of overload begin.
+            allowances: Name to what that tenant may ask for.
         """
         assert all(parallelism >= 1 for parallelism in devices.values())
-        self._devices = {name: _Device(parallelism) for name, parallelism in devices.items()}
-        self._models: dict[str, _Model] = {}
-        self._model_of: dict[int, _Model] = {}  # where each waiting request waits
-        self._latest = LatestStarts(self._model_of)
-        self._running: dict[int, Run] = {}
+        thresholds = thresholds or Thresholds()
+        self._devices = {name: Device(count, thresholds) for name, count in devices.items()}
+        self._tenants = {name: Tenant(name, own) for name, own in (allowances or {}).items()}
+        self._drawn: dict[int, tuple[Tenant, float]] = {}  # who is in on whose allowance
+        self._models: dict[str, Lanes] = {}
+        self._lanes_of: dict[int, Lanes] = {}  # where each waiting request waits
+        self._latest = LatestStarts(self._lanes_of)
+        self._running: dict[int, tuple[Run, Lanes]] = {}
         self._events: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._overload_ns = 0  # when the levels are looked at next
+        self._is_settled = True  # whether time alone would change none of them
         self._next_run_id = 1
         self._is_draining = False
 
@@ -92,31 +85,110 @@ class Scheduler:
     def add_model(self, name: str, policy: Policy, cost: CostModel) -> None:
         """Take requests for one more model."""
         assert name not in self._models
-        model = _Model(name, policy, cost, self._devices[policy.device])
-        self._models[name] = model
-        model.device.models.append(model)
+        lanes = Lanes(name, policy, cost, self._devices[policy.device])
+        self._models[name] = lanes
+        lanes.device.add(lanes)
+
+    def remove_model(self, name: str) -> None:
+        """Forget a model of which nothing waits and nothing runs; its name may be used again."""
+        lanes = self._models.pop(name)
+        assert len(lanes.free) == lanes.policy.instances
+        for each in (lanes, lanes.fast):
+            if each is not None:
+                assert not len(each.backlog)
+                lanes.device.remove(each)
 
     # ------------------------------------------------------------------ facts
 
     def submit(self, request: Request, *, now_ns: int) -> Verdict:
         """A request came: admit it into its lane, or say why not."""
-        model = self._models[request.model]
-        backlog, device = model.backlog, model.device
-        verdict = gate.decide(
-            depth=len(backlog),
-            depth_max=model.policy.depth_max,
-            drained_ns=int(backlog.work_ns) // device.parallelism,
-            is_draining=self._is_draining,
-        )
+        if self._is_draining:
+            return self._reject(request, gate.GOING)
+        lanes = self._lane_for(request, now_ns)
+        share_ns = lanes.share_ns(request)
+        verdict = self._verdict(request, lanes, share_ns, now_ns)
         if isinstance(verdict, Rejected):
-            self._events.append(RequestRejected(request, verdict.reason))
-            return verdict
-        model.candidate = None
-        latest_ns = backlog.push(request)
-        share_ns = request.rows * model.cost.row_ns(request.length) * _IN_COMPANY
-        backlog.demand.on_arrival(now_ns=now_ns, work_ns=share_ns)
-        self._model_of[request.id] = model
+            return self._reject(request, verdict)
+        lanes.changed()
+        latest_ns = lanes.backlog.push(request)
+        rows_ns = request.rows * lanes.cost.row_ns(request.length)
+        lanes.entered(rows_ns)
+        lanes.backlog.demand.on_arrival(now_ns=now_ns, rows_ns=rows_ns, share_ns=share_ns)
+        self._lanes_of[request.id] = lanes
         self._latest.push(latest_ns, request.id)
+        return verdict
+
+    def _lane_for(self, request: Request, now_ns: int) -> Lanes:
+        lanes = self._models[request.model]
+        policy, device = lanes.policy, lanes.device
+        if not policy.is_fast(request):
+            return lanes
+        device.fast.on_arrival(now_ns)
+        given = device.fast.at(now_ns, parallelism=device.parallelism)
+        # Beyond its share the fast lane would starve those who wait: its next ones wait with them.
+        return lanes if lanes.backlog.rows and given > policy.fast_share else lanes.fast_lane()
+
+    def _verdict(self, request: Request, lanes: Lanes, share_ns: float, now_ns: int) -> Verdict:
+        verdict: Verdict = gate.ADMITTED
+        if not self._is_roomy(request, lanes, now_ns):
+            verdict = self._close_verdict(request, lanes, share_ns, now_ns)
+        if request.tenant in self._tenants and not isinstance(verdict, Rejected):
+            return self._draw(request, share_ns, lanes.device.parallelism, now_ns) or verdict
+        return verdict
+
+    def _is_roomy(self, request: Request, lanes: Lanes, now_ns: int) -> bool:
+        """Whether a look is enough: most requests come to a queue that is far from their budget."""
+        overload = lanes.device.overload
+        if overload.level or len(lanes.backlog) >= lanes.policy.depth_max:
+            return False
+        ratio = lanes.roughly_queued_ns(now_ns) / max(1, request.deadline_ns - now_ns)
+        return ratio < ROOMY and overload.note_ease(ratio, now_ns=now_ns)
+
+    def _close_verdict(
+        self, request: Request, lanes: Lanes, share_ns: float, now_ns: int
+    ) -> Verdict:
+        device, cost, backlog = lanes.device, lanes.cost, lanes.backlog
+        is_idle = not device.ends_ns
+        queued_ns = 0.0 if is_idle and not backlog.rows else lanes.queued_ns(request, now_ns)
+        arrival = Arrival(
+            request.priority,
+            request.client or request.id,
+            request.deadline_ns - now_ns,
+            queued_ns,
+            share_ns,
+            len(self._lanes_of),
+            lanes.is_fast,
+        )
+        device.overload.note(arrival, now_ns=now_ns)
+        if now_ns >= self._overload_ns:
+            self._look_at_levels(now_ns)
+        policy = lanes.policy
+        queue = Queue(
+            depth=len(backlog),
+            depth_max=policy.depth_max,
+            drained_ns=int(backlog.work_ns) // device.parallelism,
+            is_trusted=policy.rejects_early and not is_idle and not cost.is_cold,
+        )
+        run_ns = cost.call_ns() + request.rows * cost.row_ns(request.length)
+        if queue.is_trusted and queued_ns + run_ns > arrival.budget_ns:
+            queued_ns = lanes.queued_ns(request, now_ns, is_pressed=True)
+            arrival = arrival._replace(queued_ns=queued_ns)
+        return gate.decide(arrival, queue, device.overload, run_ns=run_ns, now_ns=now_ns)
+
+    def _draw(
+        self, request: Request, share_ns: float, parallelism: int, now_ns: int
+    ) -> Rejected | None:
+        """Count a request against its tenant's allowance; a refusal if that is used up."""
+        tenant = self._tenants[request.tenant]
+        capacity_ns = (request.deadline_ns - now_ns) * parallelism
+        refusal = tenant.refusal(now_ns=now_ns, work_ns=share_ns, capacity_ns=capacity_ns)
+        if refusal is None:
+            tenant.on_admitted(share_ns)
+            self._drawn[request.id] = (tenant, share_ns)
+        return refusal
+
+    def _reject(self, request: Request, verdict: Rejected) -> Rejected:
+        self._events.append(RequestRejected(request, verdict.reason, verdict.cause))
         return verdict
 
     def cancel(self, request_id: int, *, now_ns: int) -> bool:
@@ -125,28 +197,33 @@ class Scheduler:
         Returns:
             False if it no longer waits (it runs, or was answered).
         """
-        model = self._model_of.pop(request_id, None)
-        if model is None:
+        if request_id not in self._lanes_of:
             return False
-        model.candidate = None
-        request = model.backlog.remove(request_id)
-        model.backlog.demand.on_departure(now_ns=now_ns)
-        self._events.append(RequestCancelled(request, now_ns))
+        self._events.append(RequestCancelled(self._leave(request_id, now_ns), now_ns))
         return True
 
     def complete(self, run_id: int, *, now_ns: int, outcome: Outcome) -> Run:
         """A run ended: its instance is free, and its time teaches the cost model."""
-        run = self._running.pop(run_id)
-        model = self._models[run.model]
-        model.candidate = None
-        model.device.running -= 1
-        model.free.append(run.instance)
-        model.free.sort()
-        model.backlog.demand.on_departure(now_ns=now_ns, count=len(run.requests))
+        run, lanes = self._running.pop(run_id)
+        lanes.candidate = None
+        lanes.device.ends_ns.pop(run_id, None)  # unless it was suspended
+        lanes.free.append(run.instance)
+        lanes.free.sort()
+        lanes.backlog.demand.on_departure(now_ns=now_ns, count=len(run.requests))
+        if self._drawn:
+            for request in run.requests:
+                self._give_back(request.id)
         if isinstance(outcome, Done):
-            model.cost.observe(rows=run.rows, length=run.length, ran_ns=outcome.ran_ns)
+            lanes.learn(run, outcome.ran_ns)
+        elif outcome.is_out_of_memory and len(run.requests) > 1:
+            lanes.stay_within(run.elements // 2)
         self._events.append(RunEnded(run, outcome, now_ns))
         return run
+
+    def suspend(self, run_id: int) -> None:
+        """A run hangs, or waits for a process: its instance stays taken, its device is free."""
+        _, lanes = self._running[run_id]
+        lanes.device.ends_ns.pop(run_id, None)
 
     def drain(self) -> None:
         """Admit nobody any more and keep nobody waiting for company."""
@@ -156,12 +233,16 @@ class Scheduler:
 
     def poll(self, *, now_ns: int) -> list[Action]:
         """What must happen now: requests to give up, runs to start."""
+        if now_ns >= self._overload_ns:
+            self._look_at_levels(now_ns)
         actions: list[Action] = []
         while (first := self._latest.first()) is not None and first[0] < now_ns:
-            actions.append(self._expire(first[1], now_ns))
+            request = self._leave(first[1], now_ns)
+            self._events.append(RequestExpired(request, now_ns))
+            actions.append(Expire(request))
         for device in self._devices.values():
             device.wakeup_ns = None
-            while device.running < device.parallelism:
+            while len(device.ends_ns) < device.parallelism:
                 launch = self._next_launch(device, now_ns)
                 if launch is None:
                     break
@@ -177,58 +258,107 @@ class Scheduler:
         first = self._latest.first()
         if first is not None:
             times.append(first[0] + 1)  # an instant later its slack is gone
+        if not self._is_settled:
+            times.append(self._overload_ns)
         return min(times, default=None)
 
-    def _expire(self, request_id: int, now_ns: int) -> Expire:
-        model = self._model_of.pop(request_id)
-        model.candidate = None
-        request = model.backlog.remove(request_id)
-        model.backlog.demand.on_departure(now_ns=now_ns)
-        self._events.append(RequestExpired(request, now_ns))
-        return Expire(request)
+    def _leave(self, request_id: int, now_ns: int) -> Request:
+        """Take out a request that will not run."""
+        lanes = self._lanes_of.pop(request_id)
+        lanes.changed()
+        before_ns = lanes.backlog.work_ns
+        request = lanes.backlog.remove(request_id)
+        lanes.entered(lanes.backlog.work_ns - before_ns)
+        lanes.backlog.demand.on_departure(now_ns=now_ns)
+        if self._drawn:
+            self._give_back(request_id)
+        return request
 
-    def _next_launch(self, device: _Device, now_ns: int) -> Launch | None:
-        ready = [model for model in device.models if model.backlog.rows and model.free]
+    def _give_back(self, request_id: int) -> None:
+        """What a request drew on its tenant's allowance is free again."""
+        drawn = self._drawn.pop(request_id, None)
+        if drawn is not None:
+            drawn[0].on_left(drawn[1])
+
+    def _look_at_levels(self, now_ns: int) -> None:
+        self._overload_ns = now_ns + OVERLOAD_STEP_NS
+        self._is_settled = True
+        for name, device in self._devices.items():
+            overload = device.overload
+            if overload.advance(now_ns):
+                self._events.append(OverloadChanged(name, overload.level, overload.off, now_ns))
+            self._is_settled = self._is_settled and overload.is_settled()
+
+    def _next_launch(self, device: Device, now_ns: int) -> Launch | None:
+        ready = [lanes for lanes in device.line if lanes.backlog.rows and lanes.free]
         if not ready:
             return None
-        candidates = [model.candidate or self._candidate(model, now_ns) for model in ready]
-        launch = next_launch(candidates, now_ns=now_ns, parallelism=device.parallelism)
+        if device.fast.last_ns is not None and (fast := [x for x in ready if x.is_fast]):
+            first = min(fast, key=lambda lanes: lanes.backlog.latest_start_ns())
+            return Launch(now_ns, first.name, Trigger.FAST, 0)
+        candidates = [lanes.candidate or self._candidate(lanes, now_ns) for lanes in ready]
+        launch = next_launch(
+            candidates, now_ns=now_ns, parallelism=device.parallelism, load=device.load(now_ns)
+        )
         if self._is_draining:
             return Launch(now_ns, launch.model, Trigger.DRAIN, 0)
         return launch
 
-    def _candidate(self, model: _Model, now_ns: int) -> Candidate:
-        backlog, policy, cost = model.backlog, model.policy, model.cost
-        threshold_ns = window.threshold_ns(call_ns=cost.call_ns())
-        batch_ns = cost.call_ns() + min(backlog.work_ns, threshold_ns)
+    def _candidate(self, lanes: Lanes, now_ns: int) -> Candidate:
+        backlog, policy, cost = lanes.backlog, lanes.policy, lanes.cost
+        call_ns, margin = cost.call_ns(), cost.margin_wait()
+        pressing = backlog.most_pressing()
+        budget_ns = min(pressing.deadline_ns - pressing.arrival_ns, policy.age_ns_max)
+        load = lanes.device.load(now_ns)
+        load = max(load, backlog.work_ns / (budget_ns * lanes.device.parallelism + 1))
+        rows_load = backlog.demand.rows_load(parallelism=lanes.device.parallelism)
+        room_ns = window.room_ns(
+            budget_ns=budget_ns, call_ns=call_ns, load=rows_load, margin=margin
+        )
+        spare = window.spare(room_ns=room_ns, call_ns=call_ns, load=rows_load)
+        waiting = [
+            Waiting(
+                arrival_ns,
+                spare * window.patience(load=load, efficiency=policy.efficiency_of(priority)),
+            )
+            for priority, arrival_ns in backlog.oldest_arrivals_ns().items()
+        ]
+        threshold_ns = window.threshold_ns(
+            call_ns=call_ns,
+            patience=max([kind.patience for kind in waiting]),
+            room_ns=room_ns,
+        )
+        batch_ns = call_ns + min(backlog.work_ns, threshold_ns)
         one_more_ns = backlog.work_ns / backlog.rows
-        load = backlog.demand.load(now_ns=now_ns, parallelism=model.device.parallelism)
         # Between two facts about a model only its load decays, too little to ask again.
-        model.candidate = Candidate(
-            model=model.name,
-            oldest_arrival_ns=backlog.oldest_arrival_ns(),
-            deadline_ns=backlog.most_pressing().deadline_ns,
-            run_ns=int((batch_ns + one_more_ns) * (1.0 + cost.margin_wait())),
-            patience=window.patience(load=load, efficiency=policy.efficiency),
+        lanes.candidate = Candidate(
+            model=lanes.name,
+            waiting=waiting,
+            deadline_ns=pressing.arrival_ns + budget_ns,
+            run_ns=int((batch_ns + one_more_ns) * (1.0 + margin)),
             company=backlog.demand.company(),
             is_full=backlog.rows >= policy.rows_max or batch_ns >= threshold_ns,
             window_ns_max=policy.window_ns_max,
         )
-        return model.candidate
+        return lanes.candidate
 
     def _cut(self, launch: Launch, now_ns: int) -> Run:
         """Form the run of a launch and take its requests out of their lanes."""
-        model = self._models[launch.model]
-        model.candidate = None
-        group = self._choose(model, now_ns)
-        model.backlog.take(group.requests)
-        model_of = self._model_of
+        lanes, is_fast = self._models[launch.model], launch.trigger is Trigger.FAST
+        if is_fast:
+            lanes = lanes.fast_lane()
+        lanes.obey(lanes.policy_at(now_ns))
+        lanes.candidate = None
+        before_ns = lanes.backlog.work_ns
+        group = lanes.planner.take(now_ns=now_ns)
+        lanes.entered(lanes.backlog.work_ns - before_ns)
+        lanes_of = self._lanes_of
         for request in group.requests:
-            del model_of[request.id]
+            del lanes_of[request.id]
         run = Run(
             id=self._next_run_id,
-            model=model.name,
-            instance=model.free.pop(0),
+            model=lanes.name,
+            instance=lanes.free.pop(0),
             requests=tuple(group.requests),
             rows=group.rows,
             length=group.length,
@@ -236,20 +366,15 @@ class Scheduler:
             start_ns=now_ns,
             predicted_ns=group.run_ns,
             window_ns=launch.window_ns,
-            depth=len(model.backlog),
+            depth=len(lanes.backlog),
+            is_ragged=lanes.policy.is_ragged,
         )
         self._next_run_id += 1
-        model.device.running += 1
-        self._running[run.id] = run
+        lanes.device.ends_ns[run.id] = now_ns + group.run_ns
+        if is_fast:
+            lanes.device.fast.on_given(group.run_ns, now_ns)
+        self._running[run.id] = (run, lanes)
         return run
-
-    def _choose(self, model: _Model, now_ns: int) -> Group:
-        policy, urgent = model.policy, model.backlog.urgent()
-        if policy.batching is Batching.OPTIMAL and not policy.can_pad:
-            urgent = in_time(urgent, rows_max=policy.rows_max, cost=model.cost, now_ns=now_ns)
-        runs = runs_of(urgent, policy=policy, cost=model.cost)
-        groups = [group_of(requests, model.cost) for requests in runs]
-        return choose(groups, now_ns=now_ns, parallelism=model.device.parallelism)
 
     # ------------------------------------------------------------------ observers
 
@@ -261,40 +386,73 @@ class Scheduler:
 
     def snapshot(self, *, now_ns: int) -> Snapshot:
         """What is now."""
-        models = (self._snapshot(model, now_ns) for model in self._models.values())
-        return Snapshot(models=tuple(models), is_draining=self._is_draining)
+        self._look_at_levels(now_ns)
+        return Snapshot(
+            models=tuple([self._snapshot(lanes, now_ns) for lanes in self._models.values()]),
+            is_draining=self._is_draining,
+            devices=tuple(
+                [
+                    DeviceSnapshot(
+                        device=name,
+                        running=len(device.ends_ns),
+                        pressure=device.overload.pressure(now_ns),
+                        level=device.overload.level,
+                        shed=device.overload.shed,
+                        off=device.overload.off,
+                        fast_share=device.fast.at(now_ns, parallelism=device.parallelism),
+                    )
+                    for name, device in self._devices.items()
+                ]
+            ),
+        )
 
-    def _snapshot(self, model: _Model, now_ns: int) -> ModelSnapshot:
-        backlog, policy = model.backlog, model.policy
-        load = backlog.demand.load(now_ns=now_ns, parallelism=model.device.parallelism)
+    def _snapshot(self, lanes: Lanes, now_ns: int) -> ModelSnapshot:
+        backlog, policy, device = lanes.backlog, lanes.policy, lanes.device
+        load = device.load(now_ns)
+        windows = {
+            priority: window_ns(
+                patience=window.patience(load=load, efficiency=efficiency),
+                slack_ns=policy.window_ns_max,
+                window_ns_max=policy.window_ns_max,
+            )
+            for priority, efficiency in ((0, policy.efficiency), *policy.efficiencies)
+        }
         patience = window.patience(load=load, efficiency=policy.efficiency)
         return ModelSnapshot(
-            model=model.name,
+            model=lanes.name,
             waiting=len(backlog),
-            running=policy.instances - len(model.free),
+            running=policy.instances - len(lanes.free),
             work_ns=int(backlog.work_ns),
-            demand=load,
-            window_ns=window_ns(
-                patience=patience, slack_ns=policy.window_ns_max, window_ns_max=policy.window_ns_max
+            demand=backlog.demand.load(now_ns=now_ns, parallelism=device.parallelism),
+            window_ns=windows.pop(0),
+            threshold_ns=int(
+                window.threshold_ns(
+                    call_ns=lanes.cost.call_ns(), patience=patience, room_ns=policy.age_ns_max
+                )
             ),
-            threshold_ns=int(window.threshold_ns(call_ns=model.cost.call_ns())),
             lanes=backlog.lanes(),
+            windows_ns=tuple(windows.items()),
+            fast_waiting=0 if lanes.fast is None else len(lanes.fast.backlog),
         )
 
     def check_integrity(self) -> None:
         """What must hold after every call; for tests, and for the driver when it is idle."""
-        for model in self._models.values():
-            model.backlog.check_integrity()
-            running = [run for run in self._running.values() if run.model == model.name]
-            assert sorted([*model.free, *(run.instance for run in running)]) == list(
-                range(model.policy.instances)
-            )
-            in_flight = len(model.backlog) + sum(len(run.requests) for run in running)
-            assert model.backlog.demand.in_flight == in_flight
         for device in self._devices.values():
-            names = {model.name for model in device.models}
-            running_count = sum(run.model in names for run in self._running.values())
-            assert 0 <= device.running == running_count <= device.parallelism
-        waiting = sum(len(model.backlog) for model in self._models.values())
-        assert len(self._model_of) == waiting
+            for lanes in device.line:
+                lanes.check_integrity()
+                own = [run for run, of in self._running.values() if of is lanes]
+                in_flight = len(lanes.backlog) + sum(len(run.requests) for run in own)
+                assert lanes.backlog.demand.in_flight == in_flight
+            assert len(device.ends_ns) <= device.parallelism
+        for name, lanes in self._models.items():
+            taken = [run.instance for run, _ in self._running.values() if run.model == name]
+            assert sorted([*lanes.free, *taken]) == list(range(lanes.policy.instances))
+        ends_ns = [id for device in self._devices.values() for id in device.ends_ns]
+        assert set(ends_ns) <= self._running.keys()
+        line = [lanes for device in self._devices.values() for lanes in device.line]
+        waiting = sum(len(lanes.backlog) for lanes in line)
+        assert len(self._lanes_of) == waiting
+        assert self._drawn.keys() <= self._lanes_of.keys() | {
+            request.id for run, _ in self._running.values() for request in run.requests
+        }
         self._latest.check_integrity()

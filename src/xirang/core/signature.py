@@ -33,18 +33,21 @@ class Tie:
     Attributes:
         axis: Of the tensor.
         length: Which of the lengths: 0 for the first (tokens, or an image's height).
-        stride: A model may shorten what it is given: an axis of (length + offset) ÷ stride.
+        stride: A model may shorten what it is given, or lengthen it: an axis is of
+            (length · factor + offset) ÷ stride.
         offset: See stride.
+        factor: See stride.
     """
 
     axis: int
     length: int = 0
     stride: int = 1
     offset: int = 0
+    factor: int = 1
 
     def size(self, length: int) -> int:
         """The axis's size for a request of this length."""
-        return (length + self.offset) // self.stride
+        return (length * self.factor + self.offset) // self.stride
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +56,22 @@ class Layout:
 
     Attributes:
         batch_axis: Where its rows are counted; None for an input that all rows of a run share,
-            and for an output that has none.
+            and for an output that is the same for all of them.
         ties: Its axes that may differ from request to request and follow a length.
         pad_value: What an input is padded with.
+        is_mask: Whether an input only says what is real and what is padding. Who leaves it out
+            means that all is real.
     """
 
     batch_axis: int | None = 0
     ties: tuple[Tie, ...] = ()
     pad_value: float = 0
+    is_mask: bool = False
+
+    @property
+    def real_value(self) -> float:
+        """What a mask has where there is no padding."""
+        return 1 - self.pad_value
 
 
 ROWS_FIRST = Layout()
@@ -77,6 +88,7 @@ class Signature:
         is_batched: Whether rows of several requests may stand in one tensor.
         input_layouts: Input name to what its axes mean, where that is not `ROWS_FIRST`.
         output_layouts: The same for outputs.
+        rows_fixed: How many rows every run must have, of a model that is frozen to more than one.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -84,6 +96,7 @@ class Signature:
     is_batched: bool
     input_layouts: dict[str, Layout] = field(default_factory=dict)
     output_layouts: dict[str, Layout] = field(default_factory=dict)
+    rows_fixed: int | None = None
 
     def input_layout(self, name: str) -> Layout:
         """What the axes of an input mean."""

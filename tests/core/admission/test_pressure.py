@@ -9,7 +9,7 @@ MS = 1_000_000
 
 def steady(pressure, *, queued_ns, budget_ns, from_ns=0, for_ns=10 * MEMORY_NS):
     for now_ns in range(from_ns, from_ns + for_ns, MS):
-        pressure.sample(now_ns=now_ns, queued_ns=queued_ns, budget_ns=budget_ns)
+        pressure.sample(queued_ns / budget_ns, now_ns=now_ns)
     return from_ns + for_ns
 
 
@@ -21,7 +21,7 @@ def test_a_steady_queue_is_known_by_its_ratio():
 
 def test_the_first_moments_do_not_alarm():
     pressure = Pressure()
-    pressure.sample(now_ns=MS, queued_ns=1000 * MS, budget_ns=100 * MS)
+    pressure.sample(1000 * MS / (100 * MS), now_ns=MS)
     assert pressure.at(MS) < 0.2
 
 
@@ -35,8 +35,8 @@ def test_without_arrivals_it_fades():
 def test_a_clock_that_repeats_an_instant_changes_nothing():
     pressure = Pressure()
     now_ns = steady(pressure, queued_ns=50 * MS, budget_ns=100 * MS)
-    pressure.sample(now_ns=now_ns, queued_ns=50 * MS, budget_ns=100 * MS)
+    pressure.sample(50 * MS / (100 * MS), now_ns=now_ns)
     before = pressure.at(now_ns)
     for _ in range(100):
-        pressure.sample(now_ns=now_ns, queued_ns=10_000 * MS, budget_ns=100 * MS)
+        pressure.sample(10_000 * MS / (100 * MS), now_ns=now_ns)
     assert pressure.at(now_ns) == before

@@ -1,6 +1,7 @@
 """One function off at a time, and back on in the opposite order."""
 
-from xirang.core.admission.switches import ORDER, STEP_NS, Function, Switches
+from xirang.core.admission.switches import ORDER, STEP_NS, Switches
+from xirang.core.event import Function
 
 
 def test_functions_go_in_order_and_come_back_in_the_opposite_one():
@@ -8,7 +9,7 @@ def test_functions_go_in_order_and_come_back_in_the_opposite_one():
     for i in range(len(ORDER) + 2):
         switches.step(now_ns=i * STEP_NS, level=3)
         seen.append(switches.off)
-    assert seen[0] == (Function.TRACING,)
+    assert seen[0] == (Function.TIMING,)
     assert seen[len(ORDER) - 1] == seen[-1] == ORDER
     start_ns = (len(ORDER) + 2) * STEP_NS
     back = []
@@ -23,7 +24,7 @@ def test_between_steps_nothing_moves():
     switches = Switches()
     assert switches.step(now_ns=0, level=3)
     assert not switches.step(now_ns=STEP_NS - 1, level=3)
-    assert switches.off == (Function.TRACING,)
+    assert switches.off == (Function.TIMING,)
 
 
 def test_below_the_third_level_all_stays_on():

@@ -3,10 +3,10 @@
 import pytest
 from tests.support.core import learned, request
 
-from xirang.core.batching.grouping import runs_of
+from xirang.core.batching.grouping import by_length, in_order, row_costs
+from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
 
-LENGTHS = (8, 100, 8, 9)
 COST = learned(2.07e6, 0.0, 0.132e6, 120.0)
 
 
@@ -14,45 +14,81 @@ def ids(runs):
     return [[r.id for r in run] for run in runs]
 
 
+def test_by_length_parts_the_outlier():
+    requests = [request(i, length=n) for i, n in enumerate((8, 8, 9, 100))]
+    runs, cost_ns = by_length(requests, [8, 9, 100], [2, 1, 1], policy=Policy(), cost=COST)
+    assert ids(runs) == [[0, 1, 2], [3]]
+    paid_ns = COST.predict_ns(rows=3, length=9) + COST.predict_ns(rows=1, length=100)
+    assert cost_ns == pytest.approx(paid_ns)
+
+
+def test_by_length_keeps_the_bounds():
+    requests = [request(i, length=8) for i in range(5)]
+    policy = Policy(elements_max=16)
+    runs, _ = by_length(requests, [8], [5], policy=policy, cost=COST)
+    assert sorted(map(len, runs)) == [1, 2, 2]
+
+
+def test_images_are_planned_by_area():
+    sizes = [(8, 8), (8, 9), (100, 100)]
+    requests = [request(i, length=h * w, lengths=(h, w)) for i, (h, w) in enumerate(sizes)]
+    runs, _ = by_length(requests, [64, 72, 10_000], [1, 1, 1], policy=Policy(), cost=COST)
+    assert ids(runs) == [[0, 1], [2]]
+
+
 @pytest.mark.parametrize(
     ("policy", "expected"),
     [
-        (Policy(batching=Batching.OPTIMAL, can_pad=True), [[0, 2, 3], [1]]),
-        (Policy(batching=Batching.OPTIMAL, can_pad=False), [[0, 1, 2, 3]]),
-        (Policy(batching=Batching.OPTIMAL, can_pad=False, max_batch_size=2), [[0, 1]]),
-        (Policy(batching=Batching.OPTIMAL, can_pad=False, elements_max=200), [[0, 1]]),
-        (Policy(batching=Batching.FIRST_COME, can_pad=True), [[0, 1, 2, 3]]),
-        (Policy(batching=Batching.FIRST_COME, can_pad=True, elements_max=9), [[0, 1, 2, 3]]),
-        (Policy(batching=Batching.FIRST_COME, can_pad=True, max_batch_size=3), [[0, 1, 2]]),
-        (Policy(batching=Batching.OFF, can_pad=True), [[0]]),
+        (Policy(), [[0, 1, 2, 3]]),
+        (Policy(max_batch_size=2), [[0, 1], [2, 3]]),
+        (Policy(elements_max=200), [[0, 1], [2, 3]]),
+        (Policy(batching=Batching.FIRST_COME), [[0, 1, 2, 3]]),
+        (Policy(batching=Batching.FIRST_COME, elements_max=9), [[0, 1, 2, 3]]),
+        (Policy(batching=Batching.FIRST_COME, max_batch_size=3), [[0, 1, 2], [3]]),
+        (Policy(batching=Batching.OFF), [[0]]),
     ],
     ids=[
-        "optimal parts the outlier",
-        "fixed shapes share",
-        "fixed shapes, rows",
-        "fixed shapes, elements",
+        "share",
+        "rows",
+        "elements",
         "first-come pads",
         "first-come counts rows only",
         "first-come, rows",
         "off",
     ],
 )
-def test_runs(policy, expected):
-    urgent = [request(i, length=length) for i, length in enumerate(LENGTHS)]
-    assert ids(runs_of(urgent, policy=policy, cost=COST)) == expected
+def test_in_order(policy, expected):
+    urgent = [request(i, length=length) for i, length in enumerate((8, 100, 8, 9))]
+    (runs,) = in_order(urgent, policy=policy)
+    assert ids(runs) == expected
 
 
-def test_only_the_group_of_the_most_urgent_is_planned():
+def test_groups_are_apart_the_most_urgent_first():
     urgent = [request(i, group=group, length=8) for i, group in enumerate("abab")]
-    runs = runs_of(urgent, policy=Policy(can_pad=True), cost=COST)
-    assert ids(runs) == [[0, 2]]
+    assert [ids(runs) for runs in in_order(urgent, policy=Policy())] == [[[0, 2]], [[1, 3]]]
 
 
 def test_one_request_is_one_run():
-    assert ids(runs_of([request(7)], policy=Policy(can_pad=True), cost=COST)) == [[7]]
+    assert [ids(runs) for runs in in_order([request(7)], policy=Policy())] == [[[7]]]
 
 
 def test_a_request_larger_than_the_bounds_runs_alone():
     urgent = [request(0, rows=9), request(1)]
-    runs = runs_of(urgent, policy=Policy(max_batch_size=4), cost=COST)
-    assert ids(runs) == [[0]]
+    (runs,) = in_order(urgent, policy=Policy(max_batch_size=4))
+    assert ids(runs) == [[0], [1]]
+
+
+@pytest.mark.parametrize("cost", [COST, CostModel(), learned(5e6)], ids=["warm", "cold", "flat"])
+def test_row_costs_are_those_of_the_cost_model(cost):
+    lengths = [1, 8, 300]
+    expected = [cost.row_ns(length) for length in lengths]
+    assert row_costs(lengths, cost) == pytest.approx(expected)
+
+
+def test_runs_that_are_filled_up_are_cut_where_a_size_is_full():
+    requests = [request(i, length=8) for i in range(9)]
+    policy = Policy(row_sizes=(1, 8, 32), max_batch_size=32)
+    runs, cost_ns = by_length(requests, [8], [9], policy=policy, cost=COST)
+    assert sorted(len(run) for run in runs) == [1, 8]
+    paid_ns = COST.predict_ns(rows=1, length=8) + COST.predict_ns(rows=8, length=8)
+    assert cost_ns == pytest.approx(paid_ns, rel=1e-6)

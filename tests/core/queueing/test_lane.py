@@ -21,6 +21,7 @@ def test_requests_stand_in_order_of_arrival():
     assert list(lane) == requests
     assert lane.oldest() is requests[0]
     assert (len(lane), lane.rows) == (3, 6)
+    assert requests[1] in lane
 
 
 @pytest.mark.parametrize("leaver", [0, 1, 2], ids=["oldest", "middle", "youngest"])
@@ -29,6 +30,7 @@ def test_any_request_may_leave(leaver):
     gone = requests.pop(leaver)
     lane.remove(gone)
     lane.check_integrity()
+    assert gone not in lane
     assert list(lane) == requests
     assert lane.rows == 6 - gone.rows
     assert lane.oldest() is requests[0]

@@ -3,7 +3,7 @@
 import pytest
 
 from xirang.core.run import Trigger
-from xirang.core.scheduling.launch import Candidate, Launch, next_launch, window_ns
+from xirang.core.scheduling.launch import Candidate, Launch, Waiting, next_launch, window_ns
 
 FAR = 10**9
 PLENTY = 1.0  # company: one request a nanosecond
@@ -11,15 +11,16 @@ PLENTY = 1.0  # company: one request a nanosecond
 
 def candidate(model="m", **fields):
     values = {
-        "oldest_arrival_ns": 100,
         "deadline_ns": 1100,
         "run_ns": 200,
-        "patience": 1.0,
         "company": PLENTY,
         "is_full": False,
         "window_ns_max": FAR,
     }
-    return Candidate(model, **(values | fields))
+    fields = values | fields
+    oldest_arrival_ns, patience = fields.pop("oldest", 100), fields.pop("patience", 1.0)
+    fields.setdefault("waiting", [Waiting(oldest_arrival_ns, patience)])
+    return Candidate(model, **fields)
 
 
 CASES = {
@@ -38,39 +39,54 @@ CASES = {
 
 @pytest.mark.parametrize(("fields", "expected"), CASES.values(), ids=CASES)
 def test_one_candidate(fields, expected):
-    assert next_launch([candidate(**fields)], now_ns=100, parallelism=1) == expected
+    assert next_launch([candidate(**fields)], now_ns=100, parallelism=1, load=0.0) == expected
 
 
 def test_two_models_are_deferred_jointly():
     first = candidate("first", deadline_ns=1000)
     second = candidate("second", deadline_ns=1100)
     # second may start at 900; first must be done by then: 900 − 200 = 700, not 1000 − 200.
-    launch = next_launch([second, first], now_ns=100, parallelism=1)
+    launch = next_launch([second, first], now_ns=100, parallelism=1, load=0.0)
     assert launch == Launch(700, "first", Trigger.DEADLINE, 600)
 
 
 def test_two_instances_need_half_the_room():
     first = candidate("first", deadline_ns=1000)
     second = candidate("second", deadline_ns=1100)
-    assert next_launch([first, second], now_ns=100, parallelism=2).at_ns == 800
+    assert next_launch([first, second], now_ns=100, parallelism=2, load=0.0).at_ns == 800
+
+
+def test_room_is_left_for_what_comes_while_others_run():
+    first = candidate("first", deadline_ns=1000)
+    second = candidate("second", deadline_ns=1100)
+    # At a load of 0.4 what runs in between grows by a quarter: 900 − 200 · 1.25.
+    launch = next_launch([second, first], now_ns=100, parallelism=1, load=0.4)
+    assert launch.at_ns == 650
+
+
+def test_the_least_patient_decides():
+    kinds = [Waiting(100, 1.0), Waiting(150, 0.2)]
+    # 100 + 800 · 1.0, or 150 + 750 · 0.2.
+    launch = next_launch([candidate(waiting=kinds)], now_ns=100, parallelism=1, load=0.0)
+    assert launch == Launch(300, "m", Trigger.WINDOW, 150)
 
 
 def test_a_far_deadline_does_not_hasten_a_near_one():
     near, far = candidate("near", deadline_ns=1000), candidate("far", deadline_ns=9000)
-    assert next_launch([near, far], now_ns=100, parallelism=1).at_ns == 800
+    assert next_launch([near, far], now_ns=100, parallelism=1, load=0.0).at_ns == 800
 
 
 def test_of_those_that_are_due_the_most_urgent_goes():
     near = candidate("near", deadline_ns=1000, is_full=True)
-    far = candidate("far", deadline_ns=2000, is_full=True, oldest_arrival_ns=50)
-    assert next_launch([far, near], now_ns=100, parallelism=1).model == "near"
+    far = candidate("far", deadline_ns=2000, is_full=True, oldest=50)
+    assert next_launch([far, near], now_ns=100, parallelism=1, load=0.0).model == "near"
 
 
 def test_the_one_whose_time_comes_first_goes_even_if_it_is_less_urgent():
     near = candidate("near", deadline_ns=5000)
     far = candidate("far", deadline_ns=9000, window_ns_max=10)
-    assert next_launch([near, far], now_ns=100, parallelism=1).at_ns == 110
-    assert next_launch([near, far], now_ns=120, parallelism=1).model == "far"
+    assert next_launch([near, far], now_ns=100, parallelism=1, load=0.0).at_ns == 110
+    assert next_launch([near, far], now_ns=120, parallelism=1, load=0.0).model == "far"
 
 
 @pytest.mark.parametrize(

@@ -1,22 +1,60 @@
-"""The decision at the door: a bound on the queue, and nobody new while the server goes down."""
+"""The decision at the door: draining, a full queue, a budget that cannot be kept, overload."""
 
-from xirang.core.run import Admitted, Rejected, Verdict
+from typing import NamedTuple
+
+from xirang.core.admission.overload import Arrival, Overload
+from xirang.core.run import Admitted, Cause, Rejected, Verdict
 
 ADMITTED = Admitted()
+GOING = Rejected("the server is shutting down; send the request elsewhere", 0, Cause.DRAINING)
 
 
-def decide(*, depth: int, depth_max: int, drained_ns: int, is_draining: bool) -> Verdict:
+class Queue(NamedTuple):
+    """What stands before a model when a request comes.
+
+    Attributes:
+        depth: Requests that wait.
+        depth_max: How many may.
+        drained_ns: Predicted time until those are done.
+        is_trusted: Whether predictions may turn anybody away: something executes, and the cost
+            model has seen enough.
+    """
+
+    depth: int
+    depth_max: int
+    drained_ns: int
+    is_trusted: bool
+
+
+def decide(
+    arrival: Arrival, queue: Queue, overload: Overload, *, run_ns: float, now_ns: int
+) -> Verdict:
     """Admit a request, or say why not and when to come back.
 
     Args:
-        depth: Requests that already wait for its model.
-        depth_max: How many may.
-        drained_ns: Predicted time until those are done.
-        is_draining: Whether the server is going down.
+        arrival: The request.
+        queue: What stands before it.
+        overload: Of its device.
+        run_ns: Predicted time of its own run, alone.
+        now_ns: The time.
     """
-    if is_draining:
-        return Rejected("the server is shutting down; send the request elsewhere", 0)
-    if depth >= depth_max:
-        reason = f"Exceeds maximum queue size: {depth} requests wait, at most {depth_max} may"
-        return Rejected(reason, drained_ns)
+    if queue.depth >= queue.depth_max:
+        text = (
+            f"Exceeds maximum queue size: {queue.depth} requests wait, at most "
+            f"{queue.depth_max} may"
+        )
+        return Rejected(text, queue.drained_ns, Cause.QUEUE_FULL)
+    if not queue.is_trusted:
+        return ADMITTED
+    # By the median prediction, without any margin: to reject by a cautious one wastes capacity.
+    late_ns = arrival.queued_ns + run_ns - arrival.budget_ns
+    if late_ns > 0:
+        text = (
+            f"an answer would take {(arrival.queued_ns + run_ns) / 1e6:.0f} ms, "
+            f"the budget is {arrival.budget_ns / 1e6:.0f} ms"
+        )
+        return Rejected(text, int(late_ns), Cause.BUDGET)
+    if overload.level and overload.turns_away(arrival, now_ns=now_ns):
+        text = f"overloaded (level {overload.level}): requests of this priority are turned away"
+        return Rejected(text, queue.drained_ns, Cause.OVERLOAD)
     return ADMITTED

@@ -4,8 +4,9 @@ from typing import NamedTuple
 
 from xirang.core.admission.levels import Levels, Thresholds
 from xirang.core.admission.pressure import Pressure
-from xirang.core.admission.shedding import ClassDemand, Shedder, lot, share_of
-from xirang.core.admission.switches import Function, Switches
+from xirang.core.admission.shedding import FLOOR, ClassDemand, Shedder, lot, share_of
+from xirang.core.admission.switches import Switches
+from xirang.core.event import Function
 from xirang.core.request import PRIORITY_LOW
 
 
@@ -18,6 +19,9 @@ class Arrival(NamedTuple):
         budget_ns: From arrival to deadline.
         queued_ns: Predicted wait until its run could start.
         work_ns: Device time that it will take in good company.
+        depth: Requests that wait for the device.
+        is_fast: Whether it takes the fast lane, which has its own share and waits for nobody else:
+            what the others suffer is no reason to turn it away.
     """
 
     priority: int
@@ -25,6 +29,8 @@ class Arrival(NamedTuple):
     budget_ns: int
     queued_ns: float
     work_ns: float
+    depth: int = 0
+    is_fast: bool = False
 
 
 class Overload:
@@ -67,8 +73,11 @@ class Overload:
         """
         before = self.level
         pressure = self._pressure.at(now_ns)
-        shed = self._shedder.step(now_ns=now_ns, pressure=pressure)
-        level = self._levels.step(now_ns=now_ns, pressure=pressure, shed=shed)
+        if before >= 2:
+            self._shedder.step(now_ns=now_ns, pressure=pressure)
+        else:
+            self._shedder.rest(now_ns=now_ns, pressure=pressure)
+        level = self._levels.step(now_ns=now_ns, pressure=pressure, shed=self._shedder.share)
         switched = self._switches.step(now_ns=now_ns, level=level)
         return switched or level != before
 
@@ -77,16 +86,39 @@ class Overload:
         return self.level == 0 and not self._switches.count
 
     def note(self, arrival: Arrival, *, now_ns: int) -> None:
-        """Count a request that came, whatever becomes of it."""
+        """Count a request that came, whatever becomes of it; the fast lane shows no pressure."""
+        if arrival.is_fast:
+            return
         self._demand.on_arrival(now_ns=now_ns, priority=arrival.priority, work_ns=arrival.work_ns)
-        self._pressure.sample(
-            now_ns=now_ns, queued_ns=arrival.queued_ns, budget_ns=arrival.budget_ns
-        )
+        if self._thresholds.depths is None:
+            ratio = arrival.queued_ns / max(1, arrival.budget_ns)
+        else:
+            ratio = self._thresholds.pressure_of(arrival.depth)
+        self._pressure.sample(ratio, now_ns=now_ns)
+
+    def note_ease(self, ratio: float, *, now_ns: int) -> bool:
+        """Count a request that came to a short queue, by queueing time ÷ budget, if that will do.
+
+        Returns:
+            False if levels go by depth: then more has to be known of it.
+        """
+        if self._thresholds.depths is not None:
+            return False
+        self._pressure.sample(ratio, now_ns=now_ns)
+        return True
 
     def turns_away(self, arrival: Arrival, *, now_ns: int) -> bool:
         """Whether the level costs this request its place."""
+        if arrival.is_fast:
+            return False
         share = self._share(arrival.priority, now_ns)
+        if self.level >= 2:
+            share = self._heavier(share, arrival)
         return share > 0.0 and lot(arrival.client, now_ns=now_ns) < share
+
+    def _heavier(self, share: float, arrival: Arrival) -> float:
+        heaviness = self._demand.heaviness(priority=arrival.priority, work_ns=arrival.work_ns)
+        return max(FLOOR, share * heaviness)
 
     def _share(self, priority: int, now_ns: int) -> float:
         if self.level >= 2:

@@ -20,10 +20,10 @@ class Pressure:
         self._value = 0.0
         self._at_ns = 0
 
-    def sample(self, *, now_ns: int, queued_ns: float, budget_ns: int) -> None:
-        """A request came that would wait so long of its budget."""
+    def sample(self, ratio: float, *, now_ns: int) -> None:
+        """A request came that would wait such a part of its budget."""
         kept = self._kept(now_ns)
-        self._value = self._value * kept + queued_ns / max(1, budget_ns) * (1.0 - kept)
+        self._value = self._value * kept + ratio * (1.0 - kept)
         self._at_ns = max(now_ns, self._at_ns)
 
     def at(self, now_ns: int) -> float:

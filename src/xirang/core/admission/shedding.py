@@ -15,10 +15,13 @@ PRESSURE_TARGET = 0.7
 STEP_NS = 10_000_000
 INTEGRAL, PROPORTIONAL = 0.02, 0.15
 SHED_MAX = 0.98
-FLOOR = 0.02
+FLOOR = 0.01
 """Level 2 asks everybody for a little, the highest class too."""
 
 DEMAND_MEMORY_NS = 1_000_000_000
+INSTANT_NS = 10_000_000
+"""Arrivals so close together fade alike."""
+
 EPOCH_NS = 600_000_000_000
 """After ten minutes the lot falls anew: nobody is locked out for long."""
 
@@ -51,27 +54,45 @@ class Shedder:
         self._error = error
         return self.share
 
+    def rest(self, *, now_ns: int, pressure: float) -> None:
+        """Nothing is turned away now, so that what the pressure does is no answer to the share."""
+        self.share = 0.0
+        self._error = pressure - PRESSURE_TARGET
+        self._stepped_ns = now_ns
+
 
 class ClassDemand:
     """Arriving device time by priority, fading."""
 
-    __slots__ = ("_at_ns", "_work_ns")
+    __slots__ = ("_at_ns", "_squares", "_work_ns")
 
     def __init__(self) -> None:
         self._work_ns: dict[int, float] = {}
+        self._squares: dict[int, float] = {}
         self._at_ns = 0
 
     def on_arrival(self, *, now_ns: int, priority: int, work_ns: float) -> None:
         """A request came, admitted or not."""
-        if now_ns > self._at_ns:
+        if now_ns - self._at_ns > INSTANT_NS:
             kept = exp((self._at_ns - now_ns) / DEMAND_MEMORY_NS)
             self._work_ns = {key: value * kept for key, value in self._work_ns.items()}
+            self._squares = {key: value * kept for key, value in self._squares.items()}
             self._at_ns = now_ns
         self._work_ns[priority] = self._work_ns.get(priority, 0.0) + work_ns
+        self._squares[priority] = self._squares.get(priority, 0.0) + work_ns * work_ns
 
     def by_priority(self) -> Mapping[int, float]:
         """Priority to its recent work; only proportions mean something."""
         return self._work_ns
+
+    def heaviness(self, *, priority: int, work_ns: float) -> float:
+        """A request's work by the mean work of its class, each request weighed by its work.
+
+        Turned away in this proportion, the costly go first, and the share of the work that goes
+        is still the one that is asked for: of as much device time the fewest answers are lost.
+        """
+        squares = self._squares.get(priority, 0.0)
+        return work_ns * self._work_ns[priority] / squares if squares > 0.0 else 1.0
 
 
 def share_of(priority: int, *, shed: float, demand: Mapping[int, float]) -> float:

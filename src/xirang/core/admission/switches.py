@@ -4,22 +4,9 @@ The core users of a pressed server lose conveniences before they lose answers. O
 at a time, so that no more is lost than is needed; they come back in the opposite order.
 """
 
-from enum import Enum
+from xirang.core.event import Function
 
 STEP_NS = 250_000_000
-
-
-class Function(Enum):
-    """Something a server can do without; in the order in which it does."""
-
-    TRACING = "tracing"
-    TIMING = "timing"
-    RECORDER = "recorder"
-    DASHBOARD = "dashboard"
-    OPTIONAL_OUTPUTS = "optional outputs"
-    REQUEST_LOG = "request log"
-    FULL_MODEL = "full model"  # last: models with a cheaper stand-in answer with that
-
 
 ORDER = tuple(Function)
 

@@ -7,7 +7,7 @@ device does within one latency budget: whoever stays below it is served as if al
 
 from dataclasses import dataclass
 
-from xirang.core.run import Rejected
+from xirang.core.run import Cause, Rejected
 
 BURST_NS = 1_000_000_000
 """A bucket holds what this long fills, and at least one request."""
@@ -52,14 +52,15 @@ class Tenant:
         """
         if self.work_ns and self.work_ns + work_ns > self.allowance.share * capacity_ns:
             reason = f"'{self.name}' may hold {self.allowance.share:.0%} of the device at once"
-            return Rejected(reason, int(work_ns))
+            return Rejected(reason, int(work_ns), Cause.ALLOWANCE)
         rate = self.allowance.rate
         if rate is None:
             return None
         self._fill(now_ns, rate)
         if self._tokens < 1.0:
             wait_ns = int((1.0 - self._tokens) / rate * 1e9) + 1
-            return Rejected(f"'{self.name}' may ask {rate:g} times a second", wait_ns)
+            reason = f"'{self.name}' may ask {rate:g} times a second"
+            return Rejected(reason, wait_ns, Cause.ALLOWANCE)
         self._tokens -= 1.0
         return None
 

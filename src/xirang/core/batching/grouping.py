@@ -1,53 +1,106 @@
-"""From urgent requests to the runs they could make, by the model's way of batching."""
+"""From waiting requests to the runs they could make, by the model's way of batching."""
 
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Hashable, Sequence
 
-from xirang.core.batching.partition import Bounds, Cut, first_come, partition
+from xirang.core.batching.areas import partition_areas
+from xirang.core.batching.partition import Bounds, first_come, partition_shelves
+from xirang.core.batching.shaping import filled, partition_table
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import Request
 
-_LENGTH = attrgetter("length")
 
-
-def runs_of(
-    urgent: Sequence[Request], *, policy: Policy, cost: CostModel
-) -> list[Sequence[Request]]:
-    """The runs that requests of one model could make.
+def by_length(
+    requests: Sequence[Request],
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    *,
+    policy: Policy,
+    cost: CostModel,
+) -> tuple[list[Sequence[Request]], float]:
+    """The runs of the cheapest partition of requests that may be padded together.
 
     Args:
-        urgent: The most urgent first; not empty.
+        requests: The shortest first; not empty.
+        lengths: The different ones, ascending.
+        counts: Requests of each.
         policy: The model's.
         cost: The model's.
 
     Returns:
-        For a model that cannot pad, or whose batching does not look at lengths, only the run of
-        the most urgent; else all runs of the cheapest partition of those that may share one.
+        Its runs, and what they cost.
     """
-    if len(urgent) == 1:
-        return [urgent]
-    head = urgent[0].group
-    mates = [request for request in urgent if request.group == head]
     bounds = Bounds(rows_max=policy.rows_max, elements_max=policy.elements_max)
-    if policy.batching is Batching.OPTIMAL and policy.can_pad:
-        mates.sort(key=_LENGTH)
-        cuts = partition(
-            [request.length for request in mates],
-            [request.rows for request in mates],
+    if policy.row_sizes:
+        return _filled_up(requests, policy, cost)
+    if requests[0].lengths:
+        cuts, cost_ns = partition_areas(requests, cost=cost, bounds=bounds)
+    else:
+        cuts, cost_ns = partition_shelves(
+            lengths,
+            counts,
+            [request.rows for request in requests],
             call_ns=cost.call_ns(),
-            row_ns=cost.row_ns,
+            row_ns=row_costs(lengths, cost),
             bounds=bounds,
         )
-        return [mates[start:stop] for start, stop in cuts]
-    if policy.batching is Batching.FIRST_COME:
-        bounds = Bounds(rows_max=policy.rows_max)
-    start, stop = _first_run(mates, bounds)
-    return [mates[start:stop]]
+    return [requests[start:stop] for start, stop in cuts], cost_ns
 
 
-def _first_run(mates: Sequence[Request], bounds: Bounds) -> Cut:
-    # A run holds at least a row a request, so a prefix this long decides the first cut.
-    prefix = mates[: bounds.rows_max + 1]
-    lengths = [request.length for request in prefix]
-    return first_come(lengths, [request.rows for request in prefix], bounds=bounds)[0]
+def in_order(urgent: Sequence[Request], *, policy: Policy) -> list[list[Sequence[Request]]]:
+    """The runs of each group whose requests are not looked at by length, in the order given.
+
+    Args:
+        urgent: The first to go first; not empty.
+        policy: The model's.
+    """
+    if policy.batching is Batching.OFF or len(urgent) == 1:
+        return [[urgent[:1]]]
+    is_optimal = policy.batching is Batching.OPTIMAL
+    elements_max = policy.elements_max if is_optimal else policy.elements_room
+    bounds = Bounds(rows_max=policy.rows_max, elements_max=elements_max)
+    return [_split(mates, bounds) for mates in _by_group(urgent)]
+
+
+def row_costs(lengths: Sequence[int], cost: CostModel) -> list[float]:
+    """What one row costs at each length."""
+    _, w1, w2, w3 = cost.weights
+    if w1 + w2 + w3 <= 0.0:
+        return [cost.row_ns(length) for length in lengths]
+    return [w1 + length * (w2 + length * w3) for length in lengths]
+
+
+def _filled_up(
+    requests: Sequence[Request], policy: Policy, cost: CostModel
+) -> tuple[list[Sequence[Request]], float]:
+    """Runs that take the time of the size that they are filled up to."""
+    rows = [request.rows for request in requests]
+    cuts = partition_table(
+        [request.length for request in requests],
+        rows,
+        cost_ns=lambda rows, length: cost.call_ns() + rows * cost.row_ns(length),
+        sizes=policy.row_sizes,
+        elements_max=policy.elements_max,
+    )
+    cost_ns = 0.0
+    for start, stop in cuts:
+        held = filled(sum(rows[start:stop]), policy.row_sizes)
+        cost_ns += cost.call_ns() + held * cost.row_ns(requests[stop - 1].length)
+    return [requests[start:stop] for start, stop in cuts], cost_ns
+
+
+def _split(mates: Sequence[Request], bounds: Bounds) -> list[Sequence[Request]]:
+    lengths = [request.length for request in mates]
+    cuts = first_come(lengths, [request.rows for request in mates], bounds=bounds)
+    return [mates[start:stop] for start, stop in cuts]
+
+
+def _by_group(urgent: Sequence[Request]) -> list[list[Request]]:
+    groups: dict[Hashable, list[Request]] = {}
+    for request in urgent:
+        mates = groups.get(request.group)
+        if mates is None:
+            groups[request.group] = [request]
+        else:
+            mates.append(request)
+    return list(groups.values())

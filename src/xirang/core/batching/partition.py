@@ -15,8 +15,11 @@ leaves the inequality true. Both are exact. The use for padded inference batches
 TurboTransformers (Fang et al., PPoPP 2021), whose O(n·batch) search is the twin in the tests.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 Cut = tuple[int, int]
 """A half-open range of positions in length order."""
@@ -56,10 +59,49 @@ def partition(
     Returns:
         Cuts in length order that cover all positions.
     """
-    cuts = _unbounded(lengths, rows, call_ns=call_ns, row_ns=row_ns)
-    if _all_fit(cuts, lengths, rows, bounds):
-        return cuts  # what is cheapest without bounds is so within them
-    return _bounded(lengths, rows, call_ns=call_ns, row_ns=row_ns, bounds=bounds)
+    if not lengths:
+        return []
+    counts = Counter(lengths)  # keeps the order
+    return partition_shelves(
+        list(counts),
+        list(counts.values()),
+        rows,
+        call_ns=call_ns,
+        row_ns=[row_ns(length) for length in counts],
+        bounds=bounds,
+    )[0]
+
+
+def partition_shelves(
+    lengths: Sequence[int],
+    counts: Sequence[int],
+    rows: Sequence[int],
+    *,
+    call_ns: float,
+    row_ns: Sequence[float],
+    bounds: Bounds,
+) -> tuple[list[Cut], float]:
+    """The same for requests that lie sorted already, and what the runs cost.
+
+    Args:
+        lengths: The different ones, ascending, each ≥ 1.
+        counts: Requests of each length.
+        rows: Rows of each request, in length order.
+        call_ns: What a run costs before its first row.
+        row_ns: What one row costs at each length; must not fall as the length grows.
+        bounds: What a run may hold. A request beyond them runs alone.
+
+    Returns:
+        Cuts in length order that cover all positions, and what they cost.
+    """
+    ends = list(accumulate(counts))
+    total = list(accumulate(rows, initial=0))
+    held = [total[end] for end in ends]
+    starts, cost_ns = _unbounded(held, row_ns, call_ns=call_ns)
+    cuts = _walk_back(starts, ends)
+    if _all_fit(cuts, lengths, starts, total, bounds):
+        return cuts, cost_ns  # what is cheapest without bounds is so within them
+    return _bounded(lengths, ends, total, call_ns=call_ns, row_ns=row_ns, bounds=bounds)
 
 
 def first_come(lengths: Sequence[int], rows: Sequence[int], *, bounds: Bounds) -> list[Cut]:
@@ -78,91 +120,130 @@ def first_come(lengths: Sequence[int], rows: Sequence[int], *, bounds: Bounds) -
 
 
 def _unbounded(
-    lengths: Sequence[int], rows: Sequence[int], *, call_ns: float, row_ns: Callable[[int], float]
-) -> list[Cut]:
-    """The cheapest runs if nothing bounds them.
+    held: Sequence[int], row_ns: Sequence[float], *, call_ns: float
+) -> tuple[list[int], float]:
+    """Where the last run starts in the cheapest runs up to each length, if nothing bounds them.
 
-    As a function of the row cost x, a run that starts at a position with b rows and cost c before
-    it ends at c − b·x. Row costs only grow, and later positions have steeper lines, so a pointer
+    As a function of the row cost x, a run that starts at a length with b rows and cost c before
+    it ends at c − b·x. Row costs only grow, and later lengths have steeper lines, so a pointer
     walks along the lower envelope of the lines and never back. Equal lengths never part.
     """
-    lines: list[tuple[int, float, int]] = [(0, 0.0, 0)]  # rows and cost before, position
-    start: dict[int, int] = {}  # where the last run of the optimum up to a position starts
-    held, walked, last = 0, 0, len(lengths) - 1
-    for i, length in enumerate(lengths):
-        held += rows[i]
-        if i < last and lengths[i + 1] == length:
-            continue
-        row = row_ns(length)
-        before, least, position = lines[walked]
-        while walked + 1 < len(lines):
-            steeper = lines[walked + 1]
-            if steeper[1] - steeper[0] * row > least - before * row:
+    befores, leasts, positions = [0], [0.0], [0]  # the lines; those behind the pointer are done
+    starts: list[int] = []
+    walked, last = 0, 0
+    before, least, position = 0, 0.0, 0
+    for i, row in enumerate(row_ns):
+        value = least - before * row
+        while walked < last:
+            following = leasts[walked + 1] - befores[walked + 1] * row
+            if following > value:
                 break
             walked += 1
-            before, least, position = steeper
-        start[i + 1] = position
-        _add_line(lines, (held, least + (held - before) * row + call_ns, i + 1), walked=walked)
-    return _walk_back(start, len(lengths))
+            value = following
+            before, least, position = befores[walked], leasts[walked], positions[walked]
+        starts.append(position)
+        rows = held[i]
+        cost = value + rows * row + call_ns
+        while last > walked:  # drop those that the new line keeps from winning
+            steeper, dearer = befores[last], leasts[last]
+            if (cost - dearer) * (steeper - befores[last - 1]) > (dearer - leasts[last - 1]) * (
+                rows - steeper
+            ):
+                break
+            befores.pop()
+            leasts.pop()
+            positions.pop()
+            last -= 1
+        befores.append(rows)
+        leasts.append(cost)
+        positions.append(i + 1)
+        last += 1
+    return starts, leasts[-1]
 
 
-def _add_line(
-    lines: list[tuple[int, float, int]], line: tuple[int, float, int], *, walked: int
-) -> None:
-    """Append the steepest line and drop those behind the pointer that it keeps from winning."""
-    while len(lines) - walked >= 2:
-        (rows_a, cost_a, _), (rows_b, cost_b, _) = lines[-2:]
-        if (line[1] - cost_b) * (rows_b - rows_a) > (cost_b - cost_a) * (line[0] - rows_b):
-            break
-        lines.pop()
-    lines.append(line)
+def _walk_back(starts: Sequence[int], ends: Sequence[int]) -> list[Cut]:
+    cuts: list[Cut] = []
+    at = len(starts)
+    while at > 0:
+        start = starts[at - 1]
+        cuts.append((ends[start - 1] if start else 0, ends[at - 1]))
+        at = start
+    cuts.reverse()
+    return cuts
+
+
+def _all_fit(
+    cuts: Sequence[Cut],
+    lengths: Sequence[int],
+    starts: Sequence[int],
+    total: Sequence[int],
+    bounds: Bounds,
+) -> bool:
+    at = len(starts)
+    for start, stop in reversed(cuts):
+        if stop - start > 1 and total[stop] - total[start] > bounds.rows_at(lengths[at - 1]):
+            return False
+        at = starts[at - 1]
+    return True
 
 
 def _bounded(
     lengths: Sequence[int],
-    rows: Sequence[int],
+    ends: Sequence[int],
+    total: Sequence[int],
     *,
     call_ns: float,
-    row_ns: Callable[[int], float],
+    row_ns: Sequence[float],
     bounds: Bounds,
-) -> list[Cut]:
+) -> tuple[list[Cut], float]:
     """The cheapest runs within the bounds: each end tries the starts from the last one's on."""
-    count = len(lengths)
-    before = [0] * (count + 1)  # rows before each position
-    best = [0.0] * (count + 1)  # least cost of everything before a position
-    start = {0: 0}  # where the last run of that optimum starts
-    length, row, fit = 0, 0.0, 0
-    for end in range(1, count + 1):
-        before[end] = before[end - 1] + rows[end - 1]
-        if lengths[end - 1] != length:
-            length = lengths[end - 1]
-            row, fit = row_ns(length), bounds.rows_at(length)
-        least, chosen = best[end - 1] - before[end - 1] * row, end - 1
-        least_before = before[end] - fit  # a start needs at least this many rows behind it
-        for i in range(end - 2, start[end - 1] - 1, -1):
-            if before[i] < least_before:
+    fits = [bounds.rows_at(length) for length in lengths]
+    edges = _edges(ends, total, fits)
+    best, start = [0.0], [0]  # of the runs up to each edge: their cost, and where the last starts
+    block, row, fit = 0, row_ns[0], fits[0]
+    for end in range(1, len(edges)):
+        if edges[end] > ends[block]:
+            block += 1
+            row, fit = row_ns[block], fits[block]
+        held = total[edges[end]]
+        least, chosen = best[end - 1] - total[edges[end - 1]] * row, end - 1
+        for i in range(end - 2, start[-1] - 1, -1):
+            before = total[edges[i]]
+            if held - before > fit:
                 break
-            cost = best[i] - before[i] * row
+            cost = best[i] - before * row
             if cost < least:
                 least, chosen = cost, i
-        best[end] = least + before[end] * row + call_ns
-        start[end] = chosen
-    return _walk_back(start, count)
-
-
-def _all_fit(
-    cuts: Sequence[Cut], lengths: Sequence[int], rows: Sequence[int], bounds: Bounds
-) -> bool:
-    return all(
-        stop - start == 1 or sum(rows[start:stop]) <= bounds.rows_at(lengths[stop - 1])
-        for start, stop in cuts
-    )
-
-
-def _walk_back(start: Mapping[int, int], end: int) -> list[Cut]:
+        best.append(least + held * row + call_ns)
+        start.append(chosen)
     cuts: list[Cut] = []
-    while end > 0:
-        cuts.append((start[end], end))
-        end = start[end]
+    at = len(edges) - 1
+    while at > 0:
+        cuts.append((edges[start[at]], edges[at]))
+        at = start[at]
     cuts.reverse()
-    return cuts
+    return cuts, best[-1]
+
+
+def _edges(ends: Sequence[int], total: Sequence[int], fits: Sequence[int]) -> list[int]:
+    """Where a run of the optimum may start or end.
+
+    In some optimum each run takes the last of a length, or is full: a request of its last length
+    that starts the next run instead would cost no less there.
+    """
+    is_edge = bytearray(ends[-1] + 1)
+    for end in ends:
+        is_edge[end] = 1
+    is_edge[0] = 1
+    block = 0
+    for start in range(ends[-1]):
+        if not is_edge[start]:
+            continue
+        room = total[start]
+        while ends[block] <= start or (
+            block < len(ends) - 1 and total[ends[block]] - room <= fits[block]
+        ):
+            block += 1
+        full = bisect_right(total, room + fits[block]) - 1
+        is_edge[min(max(full, start + 1), ends[block])] = 1
+    return [edge for edge in range(ends[-1] + 1) if is_edge[edge]]

@@ -9,12 +9,13 @@ from xirang.core.snapshot import LaneSnapshot
 class Lane:
     """Requests in order of arrival, any of which may leave."""
 
-    __slots__ = ("_waiting", "cost_class", "priority", "rows")
+    __slots__ = ("_waiting", "cost_class", "priority", "rows", "work_ns")
 
     def __init__(self, *, priority: int, cost_class: int) -> None:
         self.priority = priority
         self.cost_class = cost_class
         self.rows = 0
+        self.work_ns = 0.0  # predicted row costs, counted by the backlog
         self._waiting: dict[int, Request] = {}  # insertion order is arrival order
 
     def __len__(self) -> int:
@@ -22,6 +23,9 @@ class Lane:
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._waiting.values())
+
+    def __contains__(self, request: Request) -> bool:
+        return request.id in self._waiting
 
     def push(self, request: Request) -> None:
         """Queue a request behind the others."""

@@ -23,7 +23,10 @@ class LatestStarts:
     def push(self, latest_ns: int, request_id: int) -> None:
         """Note the latest start of a request."""
         heapq.heappush(self._heap, (latest_ns, request_id))
-        # Short budgets may stand for ever in front of long ones that have left.
+        self.trim()  # short budgets may stand for ever in front of long ones that have left
+
+    def trim(self) -> None:
+        """Some have left: forget them if they are many."""
         if len(self._heap) > 2 * len(self._waiting) + STALE_MAX:
             self._forget_who_left()
 

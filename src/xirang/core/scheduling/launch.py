@@ -18,25 +18,39 @@ HOPE_MIN = 0.3
 """Expected company below which a lone request is not kept waiting."""
 
 
+GROWTH_MAX = 0.75
+"""Beyond this share of growth the chain means nothing any more."""
+
+
+class Waiting(NamedTuple):
+    """Those of a model's requests that are equally patient.
+
+    Attributes:
+        oldest_arrival_ns: From here their window counts.
+        patience: Share of the slack that may be waited away (queueing/window.py).
+    """
+
+    oldest_arrival_ns: int
+    patience: float
+
+
 class Candidate(NamedTuple):
     """One model that could start a run now.
 
     Attributes:
         model: Its name.
-        oldest_arrival_ns: From here its window counts.
+        waiting: Its requests by patience, at least one kind; whose window ends first decides.
         deadline_ns: The earliest deadline among its requests.
         run_ns: Predicted time of its run with one more request, by the cautious margin.
-        patience: Share of its slack that may be waited away (queueing/window.py).
         company: Requests expected to join in a nanosecond.
         is_full: Whether enough has gathered.
         window_ns_max: Its policy's.
     """
 
     model: str
-    oldest_arrival_ns: int
+    waiting: Sequence[Waiting]
     deadline_ns: int
     run_ns: int
-    patience: float
     company: float
     is_full: bool
     window_ns_max: int
@@ -58,19 +72,22 @@ class Launch(NamedTuple):
     window_ns: int
 
 
-def next_launch(candidates: Sequence[Candidate], *, now_ns: int, parallelism: int) -> Launch:
+def next_launch(
+    candidates: Sequence[Candidate], *, now_ns: int, parallelism: int, load: float
+) -> Launch:
     """Which candidate goes next, and when.
 
     Args:
         candidates: At least one.
         now_ns: The time.
         parallelism: Runs that the device can hold at once.
+        load: Demand ÷ what the device can do.
     """
     if len(candidates) == 1:
         (only,) = candidates
         return _launch(only, latest_ns=only.deadline_ns - only.run_ns)
     ordered = sorted(candidates, key=_deadline_ns)
-    latest = _latest_starts(ordered, parallelism=parallelism)
+    latest = _latest_starts(ordered, parallelism=parallelism, load=load)
     launches: list[Launch] = []
     # Of those that are due the most urgent goes; else the one whose time comes first.
     for candidate, latest_ns in zip(ordered, latest, strict=True):
@@ -86,14 +103,16 @@ def window_ns(*, patience: float, slack_ns: int, window_ns_max: int) -> int:
     return max(0, min(int(patience * slack_ns), window_ns_max))
 
 
-def _latest_starts(ordered: Sequence[Candidate], *, parallelism: int) -> list[int]:
+def _latest_starts(ordered: Sequence[Candidate], *, parallelism: int, load: float) -> list[int]:
     """The backward chain: latest start of each candidate, given all that come after it."""
     latest: list[int] = []
     room_ns: int | None = None
+    # While one runs, those behind it gather more: half of the arriving work, on the average.
+    stretch = 1.0 / (1.0 - min(load / 2, GROWTH_MAX)) / parallelism
     for candidate in reversed(ordered):
         start_ns = candidate.deadline_ns - candidate.run_ns
         if room_ns is not None:
-            start_ns = min(start_ns, room_ns - candidate.run_ns // parallelism)
+            start_ns = min(start_ns, room_ns - int(candidate.run_ns * stretch))
         room_ns = start_ns
         latest.append(start_ns)
     latest.reverse()
@@ -101,9 +120,14 @@ def _latest_starts(ordered: Sequence[Candidate], *, parallelism: int) -> list[in
 
 
 def _launch(candidate: Candidate, *, latest_ns: int) -> Launch:
-    arrival_ns = candidate.oldest_arrival_ns
+    launches = [_launch_of(kind, candidate, latest_ns) for kind in candidate.waiting]
+    return launches[0] if len(launches) == 1 else min(launches, key=_at_ns)
+
+
+def _launch_of(kind: Waiting, candidate: Candidate, latest_ns: int) -> Launch:
+    arrival_ns = kind.oldest_arrival_ns
     wait_ns = window_ns(
-        patience=candidate.patience,
+        patience=kind.patience,
         slack_ns=latest_ns - arrival_ns,
         window_ns_max=candidate.window_ns_max,
     )

@@ -1,0 +1,80 @@
+"""The broker: guarantees are kept, limits hold, the rest is lent."""
+
+import pytest
+from hypothesis import given, strategies as st
+
+from xirang.core.memory.broker import Broker
+
+
+def two(capacity=100, guarantee=30, limit=80):
+    broker = Broker(capacity)
+    return (
+        broker,
+        broker.add("a", guarantee=guarantee, limit=limit),
+        broker.add("b", guarantee=guarantee, limit=limit),
+    )
+
+
+def test_what_nobody_is_owed_may_be_borrowed_up_to_the_limit():
+    broker, a, _ = two()
+    assert broker.room(a) == 70
+    assert broker.take(a, 70)
+    assert (a.borrowed, a.owed) == (40, 0)
+    assert not broker.take(a, 1)
+
+
+def test_a_guarantee_is_there_however_busy_the_others_are():
+    broker, a, b = two()
+    broker.take(a, 70)
+    assert broker.take(b, 30)
+    assert broker.missing(b, 5) == 5
+    broker.give_back(a, 5)
+    assert broker.take(b, 5)
+
+
+def test_a_limit_holds_even_if_all_is_free():
+    broker, a, _ = two(limit=40)
+    assert broker.room(a) == 40
+
+
+def test_guarantees_must_fit():
+    broker, _, _ = two()
+    assert broker.can_add(40)
+    assert not broker.can_add(41)
+    with pytest.raises(AssertionError):
+        broker.add("c", guarantee=41, limit=41)
+
+
+def test_who_goes_takes_its_guarantee_along():
+    broker, a, _ = two()
+    broker.remove("b")
+    assert broker.room(a) == 80
+
+
+def test_a_smaller_capacity_says_how_much_is_too_much():
+    broker, a, _ = two()
+    broker.take(a, 70)
+    assert broker.resize(80) == 20
+    assert broker.room(a) == 0
+    assert broker.resize(200) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-40, 40)), max_size=60))
+def test_no_share_within_its_guarantee_is_ever_refused(acts):
+    broker = Broker(60)
+    shares = {
+        n: broker.add(n, guarantee=g, limit=50) for n, g in zip("abc", (10, 20, 5), strict=True)
+    }
+    for name, slabs in acts:
+        share = shares[name]
+        if slabs >= 0:
+            is_promised = share.held + slabs <= share.guarantee
+            free = 60 - broker.held
+            owed = sum(other.owed for other in shares.values() if other is not share)
+            is_there = slabs <= min(free - owed, share.limit - share.held)
+            assert broker.take(share, slabs) == is_there
+            assert is_there or not is_promised
+        else:
+            broker.give_back(share, min(-slabs, share.held))
+        broker.check_integrity()
+        broker.check_promises()
