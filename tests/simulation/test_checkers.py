@@ -104,3 +104,10 @@ def test_an_early_expiry_and_a_late_start_break():
         checker.on_expire(request(1), 6 * MS)
     with pytest.raises(Broken, match="after its latest start"):
         checker.on_start(run_of(request(2), start_ns=6 * MS + 1))
+
+
+def test_only_who_binds_late_must_take_the_lowest_free_instance():
+    run = run_of(request(1), instance=1)
+    with pytest.raises(Broken, match="lowest free instance"):
+        InstancesRunOneAtATime(POLICIES, DEVICES).on_start(run)
+    InstancesRunOneAtATime(POLICIES, DEVICES, binds_late=False).on_start(run)

@@ -4,9 +4,7 @@ from itertools import islice
 
 import pytest
 from tests.support.simulated import (
-    FOREVER_NS,
     GPU,
-    GPU_CAPACITY,
     MINILM,
     MS,
     gpu_policy,
@@ -122,54 +120,11 @@ def test_more_patience_gives_larger_batches_and_nobody_late():
     assert all(result.on_time == 1.0 for result in results)
 
 
-BLIPS = {"3x at 0.8": (0.8, 3.0), "5x at 0.7": (0.7, 5.0)}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("load", "factor"), BLIPS.values(), ids=BLIPS)
-@pytest.mark.parametrize("efficiency", [0.0, 0.5, 1.0])
-def test_one_slow_batch_does_not_tip_it_over(load, factor, efficiency):
-    slow = service(GPU, blips={100: factor})
-    calm = play_gpu(load=load, requests=20_000, seed=7, efficiency=efficiency)
-    hit = play_gpu(load=load, requests=20_000, seed=7, efficiency=efficiency, service=slow)
-    assert calm.result.on_time >= 0.999
-    assert calm.result.on_time - hit.result.on_time < 0.01
-
-
 @pytest.mark.parametrize("load", [1.1, 1.3, 2.0])
 def test_overload_serves_nearly_what_the_device_can(load):
     result = play_gpu(load=load, requests=8000, efficiency=0.5).result
     assert result.on_time >= 0.96 / load
     assert result.late <= 0.01 * result.requests
-
-
-@pytest.mark.parametrize("load", [0.7, 1.0, 1.5])
-def test_adding_an_instance_never_lowers_goodput(load):
-    shares = []
-    for instances in (1, 2, 3):
-        played = play_gpu(load=load, requests=5000, instances=instances)
-        shares.append(played.result.on_time)
-    assert shares == sorted(shares)
-
-
-@pytest.mark.parametrize("load", [0.2, 0.6, 1.1])
-def test_time_has_no_scale_but_the_memory(load, monkeypatch):
-    """Twice as slow a world decides the same, twice as late."""
-    logs = []
-    for scale in (1, 2):
-        monkeypatch.setattr("xirang.core.queueing.demand.MEMORY_NS", 2_000_000_000 * scale)
-        law = type(GPU)(GPU.call_ns * scale, GPU.row_ns * scale)
-        workload = Workload(
-            Poisson(load * GPU_CAPACITY), Demands(budgets_ns=Choice((50 * MS * scale,)))
-        )
-        requests = list(islice(workload.requests(seed=3), 1500))
-        for request in requests:
-            budget_ns = request.deadline_ns - request.arrival_ns
-            request.arrival_ns *= scale
-            request.deadline_ns = request.arrival_ns + budget_ns
-        played = play({"model": (gpu_policy(), law)}, requests, scale=MS * scale)
-        logs.append([decision[1:] for decision in played.log.decisions])
-    assert logs[0] == logs[1]
 
 
 @pytest.mark.parametrize("efficiency", [0.5, 1.0])
@@ -222,15 +177,3 @@ def test_a_trace_keeps_its_rate_and_lengths():
     )
     assert played.result.requests == 2000
     assert replay.compression == pytest.approx(50 / trace.rate)
-
-
-def test_a_higher_priority_is_not_served_worse():
-    workload = Workload(
-        Poisson(1.0 * GPU_CAPACITY),
-        Demands(budgets_ns=Choice((60 * MS,)), priorities=PRIORITIES),
-    )
-    policy = gpu_policy(window_ns_max=FOREVER_NS)
-    played = play({"model": (policy, GPU)}, islice(workload.requests(seed=2), 8000))
-    shares = played.result.on_time_by_priority
-    assert shares[1] >= shares[2] - 0.005
-    assert shares[2] >= shares[3] - 0.005

@@ -5,7 +5,9 @@ import json
 
 import pytest
 
+from xirang.lab.policies.known import ALL
 from xirang.lab.simulate import add_simulate
+from xirang.lab.simulate_scenarios import SCENARIOS
 
 
 def run(*words):
@@ -35,14 +37,51 @@ def test_a_table_without_json(capsys):
     assert run("--load", "0.5") == 0
     output = capsys.readouterr().out
     assert "mean batch" in output
-    assert "· 0.50" in output
+    assert "\n0.5 " in output
+    assert output.count("\n") == 2
+
+
+def test_a_line_for_each_policy_at_each_load(capsys):
+    assert run("--load", "0.5", "0.9", "--policies", "ours,eager,window:2") == 0
+    lines = capsys.readouterr().out.splitlines()[1:]
+    assert [line.split()[0] for line in lines] == [
+        "0.5",
+        "eager",
+        "window:2",
+        "0.9",
+        "eager",
+        "window:2",
+    ]
+
+
+def test_policies_meet_the_same_requests(capsys):
+    points = figures(capsys, "--load", "0.5", "--policies", "all", "--models", "3")
+    assert [point["policy"] for point in points] == list(ALL)
+    assert {point["requests"] for point in points} == {600}
+    assert len({point["device_ms_per_request"] for point in points}) > 5
+
+
+def test_a_progress_bar_only_on_a_terminal(capsys):
+    assert run("--load", "0.5") == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_files(tmp_path, capsys):
     page, numbers = tmp_path / "page.html", tmp_path / "numbers.json"
-    assert run("--load", "0.3", "0.8", "--html", str(page), "--json", str(numbers)) == 0
-    assert "Latency distribution" in page.read_text()
-    assert len(json.loads(numbers.read_text())["points"]) == 2
+    words = ["--load", "0.3", "0.8", "--policies", "ours,eager"]
+    assert run(*words, "--html", str(page), "--json", str(numbers)) == 0
+    text = page.read_text()
+    for heading in (
+        "On time",
+        "Mean batch",
+        "Device time",
+        "Latency at load 0.3",
+        "Demand",
+        "Window",
+        "Threshold",
+    ):
+        assert f"<h2>{heading}</h2>" in text
+    assert len(json.loads(numbers.read_text())["points"]) == 4
     assert "mean batch" in capsys.readouterr().out
 
 
@@ -50,7 +89,7 @@ def test_batching_saves_device_time(capsys):
     spent = {}
     for batching in ("optimal", "first-come", "off"):
         (point,) = figures(
-            capsys, "--batching", batching, "--arrivals", "closed:64", "--budget-ms", "1e6"
+            capsys, "--batching", batching, "--arrivals", "closed:64", "--budgets", "1e6"
         )
         spent[batching] = point["device_ms_per_request"]
     assert spent["optimal"] < spent["off"] < spent["first-come"]
@@ -63,8 +102,15 @@ WORDS = {
     "mmpp": ["--arrivals", "mmpp", "--rate", "50"],
     "square": ["--arrivals", "square:0.5", "--rate", "50"],
     "histogram": ["--lengths", "text_corpora_wordpiece", "--rate", "50"],
-    "budgets": ["--budget-ms", "100:1,500:3", "--priorities", "1:1,3:2", "--rate", "50"],
-    "fixed shape": ["--law", "5,0.25", "--lengths", "fixed:1", "--rate", "900", "--instances", "2"],
+    "budgets": ["--budgets", "100:1,500:3", "--priorities", "1:1,3:2", "--rate", "50"],
+    "fixed shape": ["--law", "5,0.25", "--lengths", "fixed:1", "--rate", "900", "--devices", "2"],
+    "models": ["--models", "4", "--devices", "2", "--rate", "50", "--policies", "buckets"],
+    "closed loop of models": ["--models", "4", "--arrivals", "closed:20", "--policies", "nexus"],
+    "a rate instead of a scenario's load": ["--scenario", "blip", "--rate", "900"],
+    "arrivals instead of a scenario's trace": [
+        *("--scenario", "code", "--arrivals", "gamma:2", "--lengths", "fixed:9", "--load", "0.5")
+    ],
+    "noise": ["--noise", "0.2", "--outliers", "0.02:3", "--blip", "5:4,9:2", "--rate", "50"],
     "elements": ["--elements-max", "512", "--rate", "50", "--efficiency", "1"],
 }
 
@@ -85,12 +131,19 @@ REFUSED = {
     "lognormal": (["--lengths", "lognormal:30"], "lognormal:MEDIAN:SIGMA:MIN:MAX"),
     "trace lengths": (["--lengths", "trace"], "needs a --trace"),
     "law": (["--law", "1,-2"], "CALL,ROW,ELEMENT,SQUARE"),
-    "budget": (["--budget-ms", "0"], "--budget-ms 0: expected 0.001"),
+    "budget": (["--budgets", "0"], "--budgets 0: expected 0.001"),
     "priority": (["--priorities", "4"], "expected 1 (high), 2 or 3"),
-    "weights": (["--budget-ms", "5:-1"], "weights must not be negative"),
-    "instances": (["--instances", "0"], "--instances 0: expected 1"),
+    "weights": (["--budgets", "5:-1"], "weights must not be negative"),
+    "instances": (["--devices", "0"], "--devices 0: expected 1"),
     "efficiency": (["--efficiency", "2"], "--efficiency 2: expected 0 to 1"),
     "rate": (["--rate", "0"], "the rate 0: expected"),
+    "policy": (["--policies", "ours,best"], "known are ours[:EFFICIENCY], bentoml"),
+    "scenario": (["--scenario", "nosuch"], "known are texts, images, zoo"),
+    "batching": (["--batching", "best"], "known are optimal, first-come, off"),
+    "models": (["--models", "0"], "--models 0: expected 1"),
+    "outliers": (["--outliers", "2"], "--outliers 2: expected 0 to 1"),
+    "blip": (["--blip", "5"], "--blip"),
+    "blip run": (["--blip", "x:3"], "RUN:FACTOR"),
     "both": (["--rate", "3", "--load", "1"], "--rate or --load, not both"),
     "trace and kind": (
         ["--trace", "azure_llm_2023_code", "--arrivals", "mmpp"],
@@ -108,8 +161,22 @@ def test_bad_settings_are_told(capsys, words, message):
     assert output.out == ""
 
 
-def test_an_unknown_way_of_batching_lists_the_known(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        run("--batching", "best")
-    assert stopped.value.code == 2
-    assert "optimal" in capsys.readouterr().err
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_scenario_runs(capsys, name):
+    points = figures(capsys, "--scenario", name)
+    assert all(point["requests"] == 600 for point in points)
+
+
+def test_a_blip_is_felt_once(capsys):
+    words = ["--scenario", "images", "--load", "0.5", "--efficiency", "0"]
+    (calm,), (hit,) = figures(capsys, *words), figures(capsys, *words, "--blip", "10:3")
+    assert hit["latency_max_ms"] > calm["latency_max_ms"]
+    assert hit["on_time"] > 0.95
+
+
+def test_a_policy_with_a_parameter_is_ours_with_that_setting(capsys):
+    words = ["--scenario", "images", "--load", "0.2"]
+    given = figures(capsys, *words, "--policies", "ours:0,ours:1")
+    for efficiency, point in zip("01", given, strict=True):
+        (same,) = figures(capsys, *words, "--efficiency", efficiency)
+        assert {**same, "policy": point["policy"]} == point

@@ -18,6 +18,7 @@ from xirang.lab.workload import (
     Poisson,
     Recorded,
     Replay,
+    Spread,
     Switching,
     Workload,
     mixed,
@@ -109,6 +110,17 @@ def test_a_mix_is_sorted_and_numbered_anew():
     assert [r.id for r in requests] == list(range(1, 101))
     assert {r.model for r in requests} == {"a", "b"}
     assert all(a.arrival_ns <= b.arrival_ns for a, b in pairwise(requests))
+
+
+def test_spread_requests_keep_everything_but_the_model():
+    workload = Workload(Poisson(100.0), Demands(lengths=Lognormal(30, 0.9, 3, 512)))
+    plain = list(islice(workload.requests(seed=1), 300))
+    spread = list(map(Spread(["a", "b", "c"], seed=1), islice(workload.requests(seed=1), 300)))
+    assert [(r.id, r.arrival_ns, r.length) for r in plain] == [
+        (r.id, r.arrival_ns, r.length) for r in spread
+    ]
+    shares = [sum(r.model == name for r in spread) / 300 for name in "abc"]
+    assert shares == pytest.approx([1 / 3] * 3, abs=0.1)
 
 
 def test_closed_loop_clients_send_one_after_another():

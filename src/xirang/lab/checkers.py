@@ -94,9 +94,12 @@ class RunsAreWellFormed(Silent):
 class InstancesRunOneAtATime(Silent):
     """An instance never holds two runs, nor a device more than it can."""
 
-    def __init__(self, policies: Mapping[str, Policy], devices: Mapping[str, int]) -> None:
+    def __init__(
+        self, policies: Mapping[str, Policy], devices: Mapping[str, int], *, binds_late: bool = True
+    ) -> None:
         self._policies = policies
         self._devices = devices
+        self._binds_late = binds_late
         self._busy: set[tuple[str, int]] = set()
         self._on_device: Counter[str] = Counter()
 
@@ -105,7 +108,7 @@ class InstancesRunOneAtATime(Silent):
         policy = self._policies[run.model]
         require(0 <= run.instance < policy.instances, f"there is no instance {run.instance}")
         lower_busy = all((run.model, i) in self._busy for i in range(run.instance))
-        require(lower_busy, "the lowest free instance goes first")
+        require(lower_busy or not self._binds_late, "the lowest free instance goes first")
         require((run.model, run.instance) not in self._busy, "an instance runs one at a time")
         self._busy.add((run.model, run.instance))
         self._on_device[policy.device] += 1
@@ -201,9 +204,24 @@ def all_checkers(
 ) -> tuple[Checker, ...]:
     """One of each."""
     return (
-        AnswersOnce(),
-        RunsAreWellFormed(policies),
-        InstancesRunOneAtATime(policies, devices),
+        *checkers_of_any(policies, devices),
         NobodyWaitsInVain(policies, devices),
         ExpiresOnlyTheHopeless(costs),
+    )
+
+
+def checkers_of_any(
+    policies: Mapping[str, Policy], devices: Mapping[str, int], *, binds_late: bool = True
+) -> tuple[AnswersOnce, RunsAreWellFormed, InstancesRunOneAtATime]:
+    """Those that hold for any scheduler, not only for ours.
+
+    Args:
+        policies: Of each model.
+        devices: Name to the number of runs that it holds at once.
+        binds_late: Whether a request may go to whichever instance is free.
+    """
+    return (
+        AnswersOnce(),
+        RunsAreWellFormed(policies),
+        InstancesRunOneAtATime(policies, devices, binds_late=binds_late),
     )

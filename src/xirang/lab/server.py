@@ -12,7 +12,7 @@ from typing import IO, Self
 
 from xirang.errors import XirangError
 
-_READY = re.compile(r"xirang serves .* on (http://\S+)")
+_READY = re.compile(r"xirang serves .* on (https?://\S+)(?: and grpcs?://(\S+))?")
 
 
 class ServerFailed(XirangError):
@@ -24,6 +24,7 @@ class ServerProcess:
 
     Attributes:
         url: Where it listens.
+        grpc_place: Host and port of gRPC; None unless `--grpc-port 0` is among the options.
     """
 
     def __init__(self, paths: Sequence[str | Path], *options: str) -> None:
@@ -36,12 +37,13 @@ class ServerProcess:
         Raises:
             ServerFailed: It ended instead.
         """
-        command = [sys.executable, "-m", "xirang", "serve", *map(str, paths), "--http-port", "0"]
+        command = [sys.executable, "-m", "xirang", "serve", *map(str, paths)]
+        command += ["--http-port=0", "--grpc-port=-1"]
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - lives with the process
         self._process = subprocess.Popen(
             [*command, *options], stdout=subprocess.PIPE, stderr=self._log, text=True
         )
-        self.url = self._await_ready()
+        self.url, self.grpc_place = self._await_ready()
 
     @property
     def pid(self) -> int:
@@ -74,11 +76,11 @@ class ServerProcess:
         self.stop()
         self._log.close()
 
-    def _await_ready(self) -> str:
+    def _await_ready(self) -> tuple[str, str | None]:
         assert self._process.stdout is not None
         for line in self._process.stdout:
             if found := _READY.search(line):
-                return found[1]
+                return found[1], found[2]
         status, text = self.stop(), self.log_text()
         self._log.close()
         raise ServerFailed(f"xirang serve ended with status {status}:\n{text[-4000:]}")

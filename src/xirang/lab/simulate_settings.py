@@ -5,12 +5,13 @@ from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
+from random import Random
 from typing import TypeVar
 
 from xirang.core.batching.partition import Bounds, partition
 from xirang.core.policy import Batching, Policy
 from xirang.errors import InvalidSetting
-from xirang.lab.simulator import Law
+from xirang.lab.simulator import Law, Service
 from xirang.lab.traces import Trace, load_histogram, load_trace
 from xirang.lab.workload import (
     Arrivals,
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One line of the result: an open loop at a rate, or a closed loop of clients.
+    """One load: an open loop at a rate, or a closed loop of clients.
 
     Attributes:
         label: What the reader sees.
@@ -59,13 +60,23 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that a simulation is made of, but for its rate."""
+    """All that a simulation is made of, but for its rate and its scheduler.
+
+    Attributes:
+        demands: What requests ask for; they are spread over the models.
+        policy: How each model is scheduled.
+        law: The true time of a run, of every model.
+        disturbance: What makes runs slower than that.
+        models: How many models share the devices.
+        requests: How many requests a point.
+        seed: Root of all that is random.
+    """
 
     demands: Demands
     policy: Policy
     law: Law
-    noise: float
-    outliers: float
+    disturbance: "Disturbance"
+    models: int
     requests: int
     seed: int
 
@@ -81,27 +92,70 @@ class Scenario:
         spent_ns = sum(self.law.run_ns(rows=sum(rows[a:b]), length=lengths[b - 1]) for a, b in cuts)
         return self.policy.instances * SAMPLED / spent_ns * 1e9
 
+    @property
+    def model_names(self) -> list[str]:
+        """One name for each model."""
+        name = self.demands.model
+        return [name] if self.models == 1 else [f"{name}-{i + 1}" for i in range(self.models)]
+
+
+@dataclass(frozen=True, slots=True)
+class Disturbance:
+    """What a quiet machine has not.
+
+    Attributes:
+        noise: Sigma of a lognormal factor.
+        outliers: Share of runs that are slow, and how slow.
+        blips: Which runs, counted from 1, are how slow.
+    """
+
+    noise: float = 0.0
+    outliers: tuple[float, float] = (0.0, 10.0)
+    blips: tuple[tuple[int, float], ...] = ()
+
+    def service(self, law: Law, random: Random) -> Service:
+        """Runs by this law, disturbed."""
+        share, factor = self.outliers
+        blips = {run - 1: slower for run, slower in self.blips}
+        return Service(law, self.noise, share, factor, blips, random)
+
 
 def scenario_of(args: Namespace) -> Scenario:
     """What the arguments describe, or an InvalidSetting that says what was expected."""
     trace = load_trace(args.trace) if args.trace else None
     _within("--requests", args.requests, 1, 100_000_000)
-    _within("--noise", args.noise, 0.0, 5.0)
-    _within("--outliers", args.outliers, 0.0, 1.0)
+    _within("--models", args.models, 1, 1000)
     demands = Demands(
         lengths=lengths_of(args.lengths, trace),
-        budgets_ns=choice_of("--budget-ms", args.budget_ms, _budget_ns),
+        budgets_ns=choice_of("--budgets", args.budgets, _budget_ns),
         priorities=choice_of("--priorities", args.priorities, _priority),
     )
     return Scenario(
         demands=demands,
         policy=policy_of(args),
         law=law_of(args.law),
-        noise=args.noise,
-        outliers=args.outliers,
+        disturbance=disturbance_of(args),
+        models=args.models,
         requests=args.requests,
         seed=args.seed,
     )
+
+
+def disturbance_of(args: Namespace) -> Disturbance:
+    """What makes runs slow."""
+    _within("--noise", args.noise, 0.0, 5.0)
+    share, _, factor = args.outliers.partition(":")
+    outliers = (_number("--outliers", share), _number("--outliers", factor or "10"))
+    _within("--outliers", outliers[0], 0.0, 1.0)
+    _within("--outliers", outliers[1], 0.0, 1e6)
+    blips = []
+    for part in args.blip.split(",") if args.blip else ():
+        run, _, factor = part.partition(":")
+        if not run.isdecimal():
+            raise InvalidSetting(f"--blip {args.blip!r}: expected RUN:FACTOR,…")
+        blips.append((int(run), _number("--blip", factor)))
+        _within("--blip", blips[-1][1], 0.0, 1e6)
+    return Disturbance(args.noise, outliers, tuple(blips))
 
 
 def points_of(args: Namespace, scenario: Scenario) -> list[Point]:
@@ -113,13 +167,18 @@ def points_of(args: Namespace, scenario: Scenario) -> list[Point]:
         clients = int(_number("--arrivals", number or "64"))
         _within("--arrivals closed", clients, 1, 1_000_000)
         return [Point(f"{clients} clients", None, clients, None)]
+    capacity = scenario.capacity
     arrivals = _trace_arrivals(args) if args.trace else arrivals_of(args.arrivals)
-    if args.trace and not args.rate and not args.load:
-        rates = [arrivals.rate]
-    else:
-        capacity = scenario.capacity
-        rates = args.rate or [load * capacity for load in args.load or LOADS_DEFAULT]
-    return [_open_point(arrivals, rate, scenario.capacity) for rate in rates]
+    rates = args.rate or ([arrivals.rate] if args.trace and not args.load else None)
+    if rates:
+        return [
+            _open_point(f"{rate:.4g}/s · {rate / capacity:.2f}", arrivals, rate, capacity)
+            for rate in rates
+        ]
+    return [
+        _open_point(f"{load:.4g}", arrivals, load * capacity, capacity)
+        for load in args.load or LOADS_DEFAULT
+    ]
 
 
 def arrivals_of(text: str) -> Arrivals:
@@ -185,15 +244,18 @@ def law_of(text: str) -> Law:
 
 def policy_of(args: Namespace) -> Policy:
     """How the model is scheduled."""
-    _within("--instances", args.instances, 1, 1024)
+    _within("--devices", args.devices, 1, 1024)
     _within("--max-batch-size", args.max_batch_size, 1, 65_536)
     _within("--efficiency", args.efficiency, 0.0, 1.0)
     _within("--window-ms", args.window_ms, 0.0, 3_600_000.0)
     _within("--depth-max", args.depth_max, 1, 100_000_000)
     if args.elements_max is not None:
         _within("--elements-max", args.elements_max, 1, 1_000_000_000)
+    if args.batching not in [kind.value for kind in Batching]:
+        known = ", ".join(kind.value for kind in Batching)
+        raise InvalidSetting(f"--batching {args.batching!r}: known are {known}")
     return Policy(
-        instances=args.instances,
+        instances=args.devices,
         batching=Batching(args.batching),
         max_batch_size=args.max_batch_size,
         elements_max=args.elements_max,
@@ -204,10 +266,9 @@ def policy_of(args: Namespace) -> Policy:
     )
 
 
-def _open_point(arrivals: Arrivals, rate: float, capacity: float) -> Point:
+def _open_point(label: str, arrivals: Arrivals, rate: float, capacity: float) -> Point:
     _within("the rate", rate, 1e-6, 1e9)
-    load = rate / capacity
-    return Point(f"{rate:.4g}/s · {load:.2f}", arrivals.at_rate(rate), 0, load)
+    return Point(label, arrivals.at_rate(rate), 0, rate / capacity)
 
 
 def _trace_arrivals(args: Namespace) -> Arrivals:
@@ -236,8 +297,8 @@ def _bad_lengths(text: str) -> InvalidSetting:
 
 
 def _budget_ns(text: str) -> int:
-    budget_ms = _number("--budget-ms", text)
-    _within("--budget-ms", budget_ms, 1e-3, 1e9)
+    budget_ms = _number("--budgets", text)
+    _within("--budgets", budget_ms, 1e-3, 1e9)
     return int(budget_ms * MS)
 
 

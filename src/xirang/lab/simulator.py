@@ -1,4 +1,4 @@
-"""The core on a virtual clock: the same Scheduler as in the server, devices that are arithmetic.
+"""A scheduler on a virtual clock, by default the server's own; devices are arithmetic.
 
 Time jumps from event to event: a request arrives, a run ends, the scheduler's wakeup comes. At
 each of them the scheduler is told the facts, then polled once, exactly as the live driver does
@@ -17,7 +17,7 @@ from typing import Protocol
 from xirang.core.cost import COLD_RUNS, CostModel, Sample
 from xirang.core.policy import Policy
 from xirang.core.request import Request
-from xirang.core.run import Done, Rejected, Run, Verdict
+from xirang.core.run import Action, Done, Outcome, Rejected, Run, Verdict
 from xirang.core.scheduler import Scheduler
 
 Following = Callable[[Request, int], Request | None]
@@ -85,6 +85,30 @@ class Service:
         return max(1, round(time_ns))
 
 
+class Schedules(Protocol):
+    """What is asked of a scheduler: the calls of core/scheduler.py that a driver makes."""
+
+    def add_model(self, name: str, policy: Policy, cost: CostModel) -> None:
+        """Take requests for one more model."""
+        ...
+
+    def submit(self, request: Request, *, now_ns: int) -> Verdict:
+        """A request came."""
+        ...
+
+    def complete(self, run_id: int, *, now_ns: int, outcome: Outcome) -> Run:
+        """A run ended."""
+        ...
+
+    def poll(self, *, now_ns: int) -> Sequence[Action]:
+        """What must happen now."""
+        ...
+
+    def wakeup_ns(self) -> int | None:
+        """When to poll next if nothing else happens."""
+        ...
+
+
 class Watcher(Protocol):
     """Whoever wants to know what happens; every time is the virtual one."""
 
@@ -137,15 +161,17 @@ class Simulator:
         *,
         devices: Mapping[str, int],
         watchers: Sequence[Watcher] = (),
+        scheduler: Schedules | None = None,
     ) -> None:
-        """Build the scheduler.
+        """Give the scheduler its models.
 
         Args:
             models: Name to how it is scheduled, what is believed and what is true of its cost.
             devices: Name to the number of runs that it holds at once.
             watchers: Told in this order.
+            scheduler: A new one; the server's own if none is given.
         """
-        self.scheduler = Scheduler(devices=dict(devices))
+        self.scheduler = scheduler or Scheduler(devices=dict(devices))
         self.now_ns = 0
         for name, (policy, cost, _) in models.items():
             self.scheduler.add_model(name, policy, cost)

@@ -29,6 +29,7 @@ class Result:
         runs: Device calls.
         batch_mean: Rows a run.
         device_ms_per_request: Device time ÷ answered requests.
+        device_ms_per_on_time: Device time ÷ requests answered within their budgets.
         padding_waste: Padded elements ÷ all elements.
         busy: Share of the instances' time in use.
         seconds: From the first arrival to the last event.
@@ -47,6 +48,7 @@ class Result:
     runs: int
     batch_mean: float
     device_ms_per_request: float
+    device_ms_per_on_time: float
     padding_waste: float
     busy: float
     seconds: float
@@ -134,6 +136,7 @@ class Tally(Silent):
             runs=runs,
             batch_mean=rows / max(1, runs),
             device_ms_per_request=self._busy_ns / max(1, len(latencies)) / 1e6,
+            device_ms_per_on_time=self._busy_ns / max(1, on_time) / 1e6,
             padding_waste=self._padding / max(1, self._elements),
             busy=self._busy_ns / max(1, span_ns) / self._parallelism,
             seconds=span_ns / 1e9,

@@ -275,6 +275,24 @@ def mixed(workloads: Iterable[Workload], *, seed: int) -> Iterator[Request]:
         yield request
 
 
+class Spread:
+    """Gives requests to models at random, all alike, and leaves all else about them as it was."""
+
+    def __init__(self, models: Sequence[str], *, seed: int) -> None:
+        """Spread over these models.
+
+        Args:
+            models: Their names.
+            seed: Root of the draws.
+        """
+        self._names = Choice(tuple(models)).draws(_random(seed, "models"))
+
+    def __call__(self, request: Request) -> Request:
+        """The same request, for its model."""
+        request.model = next(self._names)
+        return request
+
+
 class ClosedLoop:
     """Clients that send their next request some time after the last one was answered."""
 

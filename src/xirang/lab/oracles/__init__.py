@@ -1,0 +1,1 @@
+"""What nobody could do better: exact figures and clairvoyant planners to measure a scheduler by."""
