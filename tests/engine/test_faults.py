@@ -5,6 +5,7 @@ import pytest
 from tests.support.asking import ask, finish_all
 from tests.support.puppets import MaskedDouble, PuppetHouse
 
+from xirang.backends.executable import OutOfMemory
 from xirang.errors import InvalidRequest, ModelFailed
 
 
@@ -123,7 +124,22 @@ def test_a_missing_output_is_a_fault_of_the_model():
     house = house_of(lose_total)
     asked = ask(house, [1])
     finish_all(house)
-    assert set(asked.answer.outputs) == {"doubled"}
+    assert str(asked.error) == (
+        "model 'm' raised WrongOutputError: output 'total' is missing; expected INT64"
+    )
+
+
+def test_an_output_of_another_datatype_is_a_fault_of_the_model():
+    def as_floats(_, outputs):
+        return outputs | {"total": outputs["total"].astype(np.float32)}
+
+    house = house_of(as_floats)
+    asked = ask(house, [1])
+    finish_all(house)
+    assert str(asked.error) == (
+        "model 'm' raised WrongOutputError: output 'total' is float32 of shape (1, 1); "
+        "expected INT64"
+    )
 
 
 def test_answers_are_copies_of_nobody_elses_rows():
@@ -131,3 +147,33 @@ def test_answers_are_copies_of_nobody_elses_rows():
     asked = in_one_batch(house, [[2, 3], [4, 5]])
     one, other = (a.answer.outputs["doubled"] for a in asked)
     assert not np.shares_memory(one, other)
+
+
+@pytest.mark.parametrize("error", [OutOfMemory, MemoryError])
+def test_a_run_without_room_is_halved_and_later_ones_stay_below(error):
+    def little_room(inputs, outputs):
+        if inputs["ids"].size > 8:
+            raise error("no room")
+        return outputs
+
+    house = house_of(little_room)
+    for one in in_one_batch(house, [[2, 3]] * 8):
+        one.check_right()
+    # 16 elements had no room; 8 are the most from now on.
+    first = ask(house, [1, 1])
+    house.step()
+    asked = [ask(house, [4, 5]) for _ in range(8)]
+    finish_all(house)
+    for one in (first, *asked):
+        one.check_right()
+    assert [run.elements for run in house.puppet.runs[-2:]] == [8, 8]
+
+
+def test_a_request_that_has_no_room_alone_is_told_so():
+    def no_room(_, outputs):
+        raise OutOfMemory("no room")
+
+    house = house_of(no_room)
+    asked = ask(house, [1])
+    finish_all(house)
+    assert str(asked.error) == "model 'm' raised OutOfMemory: no room"

@@ -32,6 +32,14 @@ def test_the_configuration_has_tritons_keys_and_our_own_part():
     own = config["xirang"]
     assert (own["batching"], own["budget_ms"], own["efficiency"]) == ("optimal", 1000.0, 0.25)
     assert (own["can_pad"], own["verdict"]) == (True, "not probed")
+    assert own["request_rows_max"] is None
+    assert own["inputs"]["ids"] == {
+        "batch_axis": 0,
+        "lengths": [{"axis": 1, "length": 0, "stride": 1, "offset": 0, "factor": 1}],
+        "pad_value": 0,
+        "is_mask": False,
+    }
+    assert own["outputs"]["total"]["lengths"] == []
     assert len(own["cost_ns"]) == 4
     orjson.dumps(config)
 

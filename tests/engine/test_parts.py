@@ -5,10 +5,13 @@ import pytest
 from tests.support.asking import MS, ask, finish, finish_all
 from tests.support.puppets import PuppetHouse
 
-from xirang.engine.model import Extent
+from xirang.core.signature import Layout, Signature
+from xirang.engine.extent import Extent, Shapes
 from xirang.engine.parts import cut_rows
 from xirang.errors import Cancelled, Expired, ModelFailed, TooBusy
 from xirang.tensors.tensor import of_array, to_array
+
+SIGNATURE = Signature((), (), True, {"state": Layout(batch_axis=1), "rate": Layout(None)})
 
 
 def rows_from(first, count):
@@ -19,11 +22,21 @@ def test_rows_are_cut_into_full_parts_and_a_rest_without_copying():
     array = np.arange(14).reshape(7, 2)
     words = np.array([[b"a"], [b"b"], [b"c"], [b"d"], [b"e"], [b"f"], [b"g"]], object)
     inputs = {"x": of_array(array), "words": of_array(words)}
-    parts = cut_rows(inputs, Extent(7, 2, "group"), 3)
+    parts = cut_rows(inputs, Extent(7, 2, "group"), 3, SIGNATURE)
     assert [extent for _, extent in parts] == [Extent(n, 2, "group") for n in (3, 3, 1)]
     assert np.concatenate([to_array(part["x"]) for part, _ in parts]).tolist() == array.tolist()
     assert np.concatenate([to_array(part["words"]) for part, _ in parts]).tolist() == words.tolist()
     assert np.shares_memory(to_array(parts[0][0]["x"]), array)
+
+
+def test_rows_on_another_axis_are_cut_there_and_shared_inputs_not_at_all():
+    state, rate = np.arange(24).reshape(2, 4, 3), np.array(16_000)
+    inputs = {"state": of_array(state), "rate": of_array(rate)}
+    parts = cut_rows(inputs, Extent(4, 1, None), 3, SIGNATURE)
+    cut = [to_array(part["state"]) for part, _ in parts]
+    assert [part.shape for part in cut] == [(2, 3, 3), (2, 1, 3)]
+    assert np.concatenate(cut, axis=1).tolist() == state.tolist()
+    assert [to_array(part["rate"]).tolist() for part, _ in parts] == [16_000, 16_000]
 
 
 @pytest.mark.parametrize("count", [9, 16, 17])
@@ -105,3 +118,16 @@ def test_a_large_request_that_does_not_fit_the_queue_leaves_nothing_behind():
 def metric(house, name):
     (line,) = [s for s in house.engine.metrics_text().splitlines() if s.startswith(name + "{")]
     return float(line.split()[-1])
+
+
+@pytest.mark.parametrize("count", [2, 9])
+@pytest.mark.parametrize("length", [4, 5])
+def test_whether_a_request_was_cut_is_told_with_its_answer(count, length):
+    shapes = Shapes((0,), length_max=4, can_crop=True)
+    house = PuppetHouse.with_masked_double(shapes=shapes)
+    asked = ask(house, *[range(20, 20 + length)] * count)
+    house.step()
+    house.advance(3 * MS)
+    finish_all(house)
+    assert asked.answer.is_cropped == (length > 4)
+    assert asked.answer.outputs["doubled"].shape == (count, 4)

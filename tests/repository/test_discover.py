@@ -56,6 +56,25 @@ def test_the_highest_version_is_served(shelf):
     assert source.path == shelf / "versioned" / "10" / "model.onnx"
 
 
+@pytest.mark.parametrize("suffix", [".pt", ".pt2"])
+def test_pytorchs_archives_are_models(suffix, tmp_path):
+    alone, inside = tmp_path / f"alone{suffix}", tmp_path / "folder" / f"model{suffix}"
+    inside.parent.mkdir()
+    alone.touch()
+    inside.touch()
+    assert one(alone) == Source("alone", Kind.TORCH, alone)
+    assert one(inside.parent) == Source("folder", Kind.TORCH, inside)
+    (inside.parent / "model.onnx").touch()
+    assert one(inside.parent).kind is Kind.ONNX
+    (inside.parent / "tokenizer.json").touch()
+    assert one(inside.parent).kind is Kind.TEXT
+
+
+def test_a_module_of_pytorch_is_named_behind_the_library():
+    assert one("torch:nets:Ranker") == Source("Ranker", Kind.TORCH_MODULE, target="nets:Ranker")
+    assert one("torch:sigmoid") == Source("sigmoid", Kind.PYTHON, target="torch:sigmoid")
+
+
 def test_a_folder_of_models_is_all_of_them(shelf):
     found = [(source.name, source.kind) for source in discover([str(shelf)])]
     assert found == [
@@ -99,8 +118,11 @@ def test_a_path_that_exists_is_a_path_whatever_is_in_its_name(shelf):
 @pytest.mark.parametrize(
     ("paths", "pattern"),
     [
-        (["nowhere"], "'nowhere' does not exist; expected an ONNX file, a folder or module:name"),
-        (["models/empty"], "models/empty holds no model; expected an .onnx file"),
+        (
+            ["nowhere"],
+            "'nowhere' does not exist; expected a file of .onnx, .pt2, .pt, a folder, module:name",
+        ),
+        (["models/empty"], "models/empty holds no model; expected a file of .onnx"),
         (["models/notes.txt"], r"models/notes\.txt holds no model"),
         (["a=models"], "names 4 models; expected one for a name"),
         (["=models/single.onnx"], "an empty model name"),

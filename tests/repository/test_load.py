@@ -7,6 +7,7 @@ from xirang.config import ModelSettings
 from xirang.core.policy import Batching
 from xirang.engine.clock import MonotonicClock
 from xirang.errors import InvalidSetting
+from xirang.repository.costs import keep
 from xirang.repository.discover import Kind, Source
 from xirang.repository.load import cores, load
 
@@ -39,7 +40,7 @@ def test_a_padded_model_gets_the_policy_of_its_settings_and_its_probe(tmp_path):
     assert (policy.instances, policy.depth_max, policy.max_batch_size) == (3, 5, 16)
     assert (policy.window_ns_max, policy.efficiency) == (2_500_000, 0.75)
     assert (policy.batching, policy.can_pad) == (Batching.FIRST_COME, True)
-    assert (model.length_max, model.verdict.split(":")[0]) == (40, "exact")
+    assert (model.shapes.length_max, model.verdict.split(":")[0]) == (40, "exact")
     assert policy.elements_max is not None
     assert not model.cost.is_cold
 
@@ -50,8 +51,9 @@ def test_an_operators_bound_on_elements_wins(tmp_path):
 
 
 def test_a_model_whose_rows_change_each_other_runs_singly(tmp_path):
-    policy = loaded(onnx(models.softmax_over_batch, tmp_path)).model.policy
-    assert (policy.max_batch_size, policy.can_pad) == (1, False)
+    model = loaded(onnx(models.softmax_over_batch, tmp_path), max_batch_size=8).model
+    assert (model.policy.batching, model.policy.can_pad) == (Batching.OFF, False)
+    assert (model.policy.max_batch_size, model.shapes.rows_max) == (8, 8)
 
 
 def test_by_default_there_is_an_instance_a_core_but_one_where_runs_are_tiny(tmp_path, monkeypatch):
@@ -62,12 +64,12 @@ def test_by_default_there_is_an_instance_a_core_but_one_where_runs_are_tiny(tmp_
 
 
 def test_a_callable_has_one_instance_and_is_not_run_before_it_serves():
-    model = loaded(SHOUT).model
+    model = loaded(SHOUT, process="no").model
     assert (model.policy.instances, model.policy.can_pad) == (1, False)
     assert model.verdict == "a list of inputs: only equal shapes share a run"
     assert model.signature.is_batched
     # A setting for all models does not make threads of what was not written for them.
-    assert loaded(SHOUT, instances=2).model.policy.instances == 1
+    assert loaded(SHOUT, process="no", instances=2).model.policy.instances == 1
 
 
 def test_a_text_model_needs_a_tokenizer_and_hidden_states(tmp_path):
@@ -78,3 +80,23 @@ def test_a_text_model_needs_a_tokenizer_and_hidden_states(tmp_path):
     path = models.hidden_states(tmp_path / "model.onnx")
     with pytest.raises(InvalidSetting, match=r"tokenizer\.json is not a tokenizer"):
         loaded(Source("m", Kind.TEXT, path))
+
+
+def test_at_a_restart_a_few_runs_tell_how_fast_the_machine_is(tmp_path):
+    source, place = onnx(models.masked_double, tmp_path), str(tmp_path / "learned")
+    first = loaded(source, learned=place)
+    before_ns = first.model.cost.predict_ns(rows=4, length=32)
+    first.model.cost.rescale(100.0)
+    assert keep(first.learned, first.cost_kind, first.model.cost)
+    again = loaded(source, learned=place)
+    assert again.findings.ran == (), "it was not probed"
+    assert again.model.cost.predict_ns(rows=4, length=32) < 25 * before_ns
+    # Without warm-up nothing is run, and what was learned is believed.
+    kept = loaded(source, learned=place, warmup_s=0)
+    assert kept.model.cost.predict_ns(rows=4, length=32) == pytest.approx(100 * before_ns, rel=0.01)
+
+
+def test_onnx_models_have_no_other_device_than_the_cpu(tmp_path):
+    assert not loaded(onnx(models.mlp, tmp_path), device="cpu").cost_kind.startswith("cost-cuda")
+    with pytest.raises(InvalidSetting, match="runs on the CPU, as ONNX models do"):
+        loaded(onnx(models.mlp, tmp_path), device="cuda:1")

@@ -8,8 +8,10 @@ from xirang.core.cost import CostModel, Sample
 from xirang.core.policy import Policy
 from xirang.core.signature import Layout, Signature, TensorSpec, Tie
 from xirang.engine.engine import Engine
-from xirang.engine.instances import execute
-from xirang.engine.model import Model, TensorWork
+from xirang.engine.extent import Shapes
+from xirang.engine.faults import execute
+from xirang.engine.model import Model
+from xirang.engine.work import TensorWork
 
 MS = 1_000_000
 
@@ -83,7 +85,9 @@ class PuppetInstance:
     def finish(self):
         """Run the oldest waiting run now."""
         run, members = self.waiting.pop(0)
-        results, outcome = execute(run, members, self.work, clock=self.post.clock)
+        results, outcome = execute(
+            run, members, self.work, clock=self.post.clock, pause=lambda: self.post.paused(run)
+        )
         self.post.finished(run, results, outcome)
 
     def close(self):
@@ -118,7 +122,7 @@ class MaskedDouble:
 class PuppetHouse:
     """An engine with one model `m` on puppet instances."""
 
-    def __init__(self, executable, signature, policy, *, cost=None, budget_ms=1000):
+    def __init__(self, executable, signature, policy, *, cost=None, budget_ms=1000, shapes=None):
         self.clock = ManualClock()
         self.loop = ManualLoop(self.clock)
         self.executable = executable
@@ -129,6 +133,7 @@ class PuppetHouse:
             signature=signature,
             policy=policy,
             budget_ns=budget_ms * MS,
+            shapes=shapes or Shapes(tuple(range(signature.lengths)) if policy.can_pad else ()),
             cost=cost or CostModel(),
         )
         self.puppets = []
@@ -142,7 +147,7 @@ class PuppetHouse:
         self.engine.attach(self.loop)
 
     @classmethod
-    def with_masked_double(cls, **changes):
+    def with_masked_double(cls, *, shapes=None, **changes):
         executable = MaskedDouble()
         tied = Layout(ties=(Tie(1),))
         signature = Signature(
@@ -156,8 +161,9 @@ class PuppetHouse:
         cost = CostModel()
         cost.fit(
             [Sample(rows, n, 2 * MS + rows * n * MS // 10) for rows in (1, 2, 4) for n in (8, 64)]
+            * 4
         )
-        return cls(executable, signature, Policy(**settings), cost=cost)
+        return cls(executable, signature, Policy(**settings), cost=cost, shapes=shapes)
 
     @property
     def puppet(self):

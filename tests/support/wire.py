@@ -46,7 +46,7 @@ class Wire:
         """Status, headers and body (as JSON where it is) of the next response."""
         response = self.connection.getresponse()
         body = response.read()
-        if "json" in response.headers.get("content-type", ""):
+        if body and "json" in response.headers.get("content-type", ""):
             body = json.loads(body)
         return response.status, response.headers, body
 
@@ -71,10 +71,12 @@ def post(url, path, body, headers=None):
 
 
 def metric(url, name, model):
-    """The value of one series."""
+    """The value of one model's series, whatever other labels it has, together."""
     _, body = get(url, "/metrics")
     lines = (line.rpartition(" ") for line in body.decode().splitlines())
-    return float(next(value for key, _, value in lines if key == f'{name}{{model="{model}"}}'))
+    found = [float(value) for key, _, value in lines if key.startswith(f'{name}{{model="{model}"')]
+    assert found
+    return sum(found)
 
 
 def words(*texts):

@@ -1,4 +1,8 @@
-"""Assemble, then split, is the identity: nobody's bytes are lost, mixed or leaked."""
+"""Assemble, run, split is the identity: nobody's bytes are lost, mixed or leaked.
+
+Whatever the axes mean (rows anywhere, up to three lengths, inputs that all rows share), a run's
+array is that of numpy's own padding and concatenation, and each owner gets its own data back.
+"""
 
 from dataclasses import dataclass
 
@@ -6,135 +10,217 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from xirang.core.signature import Layout, TensorSpec, Tie
-from xirang.tensors.assemble import Slab, assemble
-from xirang.tensors.split import RowsMismatchError, split
-from xirang.tensors.tensor import NUMPY_TYPES, of_array
+from xirang.core.signature import ROWS_FIRST, Layout, TensorSpec, Tie
+from xirang.tensors.assemble import Stack
+from xirang.tensors.split import RowsMismatchError, Shares, split
+from xirang.tensors.tensor import NUMPY_TYPES, of_array, to_array
 
-NUMBERS = [name for name in NUMPY_TYPES if name != "BYTES"]
+DATATYPES = list(NUMPY_TYPES)
 
 
 @dataclass
 class Case:
-    spec: TensorSpec
-    arrays: list
-    axis: int | None
-    length: int
+    """One input, and what several owners send for it."""
 
-    def assemble(self, slab):
-        return assemble(
-            self.spec,
+    spec: TensorSpec
+    layout: Layout
+    arrays: list
+    lengths: list
+    target: tuple
+    filler: int = 0
+
+    @property
+    def rows(self):
+        axis = self.layout.batch_axis
+        return [1 if axis is None else array.shape[axis] for array in self.arrays]
+
+    @property
+    def shares(self):
+        return Shares(self.rows, self.lengths, self.target, sum(self.rows) + self.filler)
+
+    def assembled(self, stack=None):
+        stack = stack or Stack(self.spec, self.layout)
+        return stack(
             [of_array(array) for array in self.arrays],
-            axis=self.axis,
-            length=self.length,
-            slab=slab,
+            rows=sum(self.rows),
+            target=self.target,
+            filler=self.filler,
         )
 
     def naive(self):
         """By numpy's own padding and concatenation."""
+        axis, dtype = self.layout.batch_axis, NUMPY_TYPES[self.spec.datatype]
+        pad = b"" if dtype.hasobject else dtype.type(self.layout.pad_value)
+        arrays = list(self.arrays)
+        if axis is None:
+            arrays = arrays[:1]
+        else:
+            arrays += [np.take(arrays[0], [0], axis)] * self.filler
         padded = []
-        for array in self.arrays:
+        for array in arrays:
             widths = [(0, 0)] * array.ndim
-            if self.axis is not None:
-                widths[self.axis] = (0, self.length - array.shape[self.axis])
-            padded.append(np.pad(array, widths))
-        return np.concatenate(padded)
+            for tie in self.layout.ties:
+                widths[tie.axis] = (0, self.target[tie.length] - array.shape[tie.axis])
+            padded.append(np.pad(array, widths, constant_values=pad))
+        return padded[0] if axis is None else np.concatenate(padded, axis)
 
 
 def filled(shape, datatype, seed):
-    """No element is 0, so that padding can be told from data."""
+    """No element is one that padding has, so that padding can be told from data."""
     dtype = NUMPY_TYPES[datatype]
     raw = np.random.default_rng(seed).integers(1, 100, shape)
+    if dtype.hasobject:
+        words = np.empty(shape, object)
+        words[...] = np.vectorize(lambda n: b"w%d.%d" % (seed, n), otypes=[object])(raw)
+        return words
     return np.ones(shape, dtype) if dtype.kind == "b" else raw.astype(dtype)
 
 
 @st.composite
-def cases(draw, datatypes=tuple(NUMBERS)):
-    datatype = draw(st.sampled_from(datatypes))
-    rest = draw(st.lists(st.integers(1, 4), max_size=2))
-    axis = draw(st.sampled_from([None, *range(1, len(rest) + 1)]))
-    arrays = []
-    for seed in range(draw(st.integers(1, 6))):
-        shape = [draw(st.integers(1, 4)), *rest]
-        if axis is not None:
-            shape[axis] = draw(st.integers(1, 9))
+def layouts(draw, ndim, lengths):
+    """Rows on any axis or on none, and each length on one of the others."""
+    axes = draw(st.permutations(range(ndim)))
+    batch_axis = axes[0] if draw(st.booleans()) or draw(st.booleans()) else None
+    ties = tuple(Tie(axis, length) for length, axis in enumerate(axes[1 : lengths + 1]))
+    if draw(st.booleans()) and lengths < ndim:  # the usual order: rows first, then the lengths
+        batch_axis, ties = 0, tuple(Tie(length + 1, length) for length in range(lengths))
+    return Layout(batch_axis, ties, draw(st.sampled_from([0, 0, 1])))
+
+
+@st.composite
+def cases(draw):
+    lengths = draw(st.integers(0, 3))
+    ndim = draw(st.integers(lengths + 1, 4))
+    layout = draw(layouts(ndim, lengths))
+    datatype = draw(st.sampled_from(DATATYPES))
+    rest = draw(st.lists(st.integers(1, 3), min_size=ndim, max_size=ndim))
+    can_share = layout.batch_axis is not None
+    arrays, owned = [], []
+    for seed in range(draw(st.integers(1, 5)) if can_share else 1):
+        shape = list(rest)
+        own = tuple(draw(st.integers(1, 6)) for _ in range(lengths))
+        for tie in layout.ties:
+            shape[tie.axis] = own[tie.length]
+        if can_share:
+            shape[layout.batch_axis] = draw(st.sampled_from([1, 1, 2, 3]))
         arrays.append(filled(shape, datatype, seed))
-    longest = 1 if axis is None else max(array.shape[axis] for array in arrays)
-    length = longest + draw(st.sampled_from([0, 0, 3]))
-    return Case(TensorSpec("x", datatype, (None,) * (1 + len(rest))), arrays, axis, length)
+        owned.append(own)
+    more = draw(st.sampled_from([0, 0, 3]))
+    target = tuple(max(sizes) + more for sizes in zip(*owned, strict=True))
+    filler = draw(st.sampled_from([0, 0, 2])) if can_share else 0
+    return Case(TensorSpec("x", datatype, (None,) * ndim), layout, arrays, owned, target, filler)
 
 
 @given(cases())
 def test_what_was_assembled_is_split_back_to_its_owners(case):
-    run = case.assemble(Slab())
+    run = case.assembled()
     assert run.dtype == NUMPY_TYPES[case.spec.datatype]
     assert run.tolist() == case.naive().tolist()
-    lengths = [1 if case.axis is None else array.shape[case.axis] for array in case.arrays]
-    owned = split(
-        {"x": run},
-        rows=[len(array) for array in case.arrays],
-        lengths=lengths,
-        length=case.length,
-        layouts={} if case.axis is None else {"x": Layout(ties=(Tie(case.axis),))},
+    parts = split({"x": run}, case.shares, {"x": case.layout})["x"]
+    for array, part in zip(case.arrays, parts, strict=True):
+        assert part.shape == array.shape
+        assert part.tolist() == array.tolist()
+        assert np.shares_memory(part, run), "split copies nothing"
+
+
+@given(st.lists(cases(), min_size=2, max_size=4))
+def test_a_stack_that_is_used_again_shows_nothing_of_before(sequence):
+    stacks = {}
+    for case in sequence * 2:
+        stack = stacks.setdefault((case.spec, case.layout), Stack(case.spec, case.layout))
+        assert case.assembled(stack).tolist() == case.naive().tolist()
+
+
+def test_runs_do_not_share_memory():
+    case = Case(TensorSpec("x", "FP32", (None,)), ROWS_FIRST, [filled([3], "FP32", 0)], [()], ())
+    stack = Stack(case.spec, case.layout)
+    first, second = case.assembled(stack), case.assembled(stack)
+    assert not np.shares_memory(first, second)
+    assert first.flags.writeable
+
+
+@pytest.mark.parametrize("datatype", ["FP16", "FP32", "FP64"])
+def test_a_pad_value_beyond_a_type_is_the_nearest_it_holds(datatype):
+    layout = Layout(0, (Tie(1),), -1e308)
+    arrays = [filled([1, size], datatype, size) for size in (1, 3)]
+    case = Case(TensorSpec("x", datatype, (None, None)), layout, arrays, [(1,), (3,)], (3,))
+    assert (
+        case.assembled()[0, 1:].tolist()
+        == [max(-1e308, float(np.finfo(NUMPY_TYPES[datatype]).min))] * 2
     )
-    for array, outputs in zip(case.arrays, owned, strict=True):
-        assert outputs["x"].shape == array.shape
-        assert outputs["x"].tobytes() == array.tobytes()
-        assert np.shares_memory(outputs["x"], run), "split copies nothing"
 
 
-@given(st.lists(cases(), min_size=2, max_size=5))
-def test_a_slab_that_is_used_again_shows_nothing_of_before(sequence):
-    slab = Slab()
-    slab.reserve(1 << 16)[:] = b"\xff" * len(slab.reserve(1 << 16))
-    for case in sequence:
-        assert case.assemble(slab).tolist() == case.naive().tolist()
+@given(cases(), st.integers(1, 3), st.integers(0, 2))
+def test_tied_outputs_are_cut_by_their_own_rule(case, stride, offset):
+    """A model that shortens what it is given, on whatever axis."""
+    layout = case.layout
+    ties = tuple(Tie(tie.axis, tie.length, stride, offset) for tie in layout.ties)
+    own_layout = Layout(layout.batch_axis, ties)
+    run = case.assembled()
+    index = [slice(None)] * run.ndim
+    for tie in ties:
+        index[tie.axis] = np.arange(tie.size(case.target[tie.length])) % run.shape[tie.axis]
+        run = run[tuple(index)]
+        index[tie.axis] = slice(None)
+    parts = split({"y": run}, case.shares, {"y": own_layout})["y"]
+    begin = 0
+    for part, own, rows in zip(parts, case.lengths, case.rows, strict=True):
+        index = [slice(None)] * run.ndim
+        for tie in ties:
+            index[tie.axis] = slice(tie.size(own[tie.length]))
+        if layout.batch_axis is not None:
+            index[layout.batch_axis] = slice(begin, begin + rows)
+        begin += rows
+        assert part.tolist() == run[tuple(index)].tolist()
 
 
-def test_a_slab_grows_by_halves_and_is_kept():
-    slab = Slab()
-    first = slab.reserve(100)
-    assert len(first) == 150
-    assert slab.reserve(150) is first
-    assert len(slab.reserve(151)) == 226
-
-
-@given(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=5))
-def test_words_are_assembled_and_split_back(owners):
-    arrays = []
-    for number, (rows, seed) in enumerate(owners):
-        array = np.empty((rows, 2), object)
-        array[:] = b"w%d.%d" % (number, seed)
-        arrays.append(array)
-    case = Case(TensorSpec("x", "BYTES", (None, 2)), arrays, None, 1)
-    run = case.assemble(Slab())
-    assert run.dtype == object
-    owned = split(
-        {"x": run},
-        rows=[len(array) for array in arrays],
-        lengths=[1] * len(arrays),
-        length=1,
-        layouts={},
-    )
-    assert [one["x"].tolist() for one in owned] == [array.tolist() for array in arrays]
+def shares_of(rows, lengths=None, target=(), total=None, **fields):
+    return Shares(rows, lengths or [()] * len(rows), target, total or sum(rows), **fields)
 
 
 @pytest.mark.parametrize("output", [np.zeros((2, 4)), np.zeros((4, 3)), np.array(1.0)])
-def test_another_number_of_rows_is_refused_where_it_cannot_be_told_whose_they_are(output):
-    with pytest.raises(RowsMismatchError, match="for 3 rows; expected 3 as its first dimension"):
-        split({"y": output}, rows=[1, 2], lengths=[1, 1], length=1, layouts={})
+@pytest.mark.parametrize("rows", [[1, 2], [3]])
+def test_another_number_of_rows_is_refused(output, rows):
+    with pytest.raises(RowsMismatchError, match="for 3 rows; expected 3 along axis 0"):
+        split({"y": output}, shares_of(rows), {})
 
 
-def test_a_single_owner_takes_whatever_the_model_gave():
+def test_a_lone_owner_takes_whatever_an_unknown_model_gave():
     output = np.zeros((2, 4))
-    assert split({"y": output}, rows=[3], lengths=[1], length=1, layouts={})[0]["y"] is output
+    assert split({"y": output}, shares_of([3], is_strict=False), {})["y"][0] is output
+
+
+def test_rows_that_fill_a_run_up_are_dropped():
+    output = np.arange(8).reshape(4, 2)
+    parts = split({"y": output}, shares_of([1, 2], total=4), {})["y"]
+    assert [part.tolist() for part in parts] == [[[0, 1]], [[2, 3], [4, 5]]]
+    (only,) = split({"y": output}, shares_of([1], total=4), {})["y"]
+    assert only.tolist() == [[0, 1]]
+
+
+def test_an_output_without_rows_goes_to_everybody():
+    output = np.arange(3)
+    parts = split({"y": output}, shares_of([1, 2]), {"y": Layout(batch_axis=None)})["y"]
+    assert all(part is output for part in parts)
+    assert len(parts) == 2
 
 
 def test_only_tied_outputs_are_cut():
     outputs = {"tied": np.arange(12).reshape(2, 6), "free": np.arange(12).reshape(2, 6)}
-    short, long = split(
-        outputs, rows=[1, 1], lengths=[2, 6], length=6, layouts={"tied": Layout(ties=(Tie(1),))}
-    )
-    assert short["tied"].tolist() == [[0, 1]]
-    assert short["free"].tolist() == [[0, 1, 2, 3, 4, 5]]
-    assert long["tied"].tolist() == [[6, 7, 8, 9, 10, 11]]
+    shares = shares_of([1, 1], [(2,), (6,)], (6,))
+    parts = split(outputs, shares, {"tied": Layout(ties=(Tie(1),))})
+    assert [part.tolist() for part in parts["tied"]] == [[[0, 1]], [[6, 7, 8, 9, 10, 11]]]
+    assert parts["free"][0].tolist() == [[0, 1, 2, 3, 4, 5]]
+
+
+def test_an_output_of_another_length_than_its_rule_says_is_refused():
+    shares = shares_of([1, 1], [(2,), (6,)], (6,))
+    with pytest.raises(RowsMismatchError, match="for rows of length 6; expected 6 along axis 1"):
+        split({"y": np.zeros((2, 5))}, shares, {"y": Layout(ties=(Tie(1),))})
+
+
+def test_a_shared_input_is_taken_as_it_is():
+    stack = Stack(TensorSpec("rate", "INT64", ()), Layout(batch_axis=None))
+    tensors = [of_array(np.array(16_000))] * 3
+    assert stack(tensors, rows=3, target=()).tolist() == 16_000
+    assert to_array(tensors[0]).shape == ()

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from tests.support import models
 
 from xirang.backends.onnx import OnnxExecutable
@@ -65,3 +65,20 @@ def test_the_embedding_is_one_more_output(pooled):
 def test_a_model_without_hidden_states_is_refused(tmp_path):
     with pytest.raises(InvalidSetting, match="needs an attention mask and an output"):
         PooledExecutable(OnnxExecutable(models.mlp(tmp_path / "m.onnx")))
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=9), st.integers(0, 2**32 - 1))
+@settings(max_examples=60)
+def test_company_changes_no_bit_of_an_embedding(lengths, seed):
+    rng = np.random.default_rng(seed)
+    rows = [rng.standard_normal((1, length, 384)).astype(np.float32) for length in lengths]
+    longest = max(lengths) + 3
+    hidden = rng.standard_normal((len(rows), longest, 384)).astype(np.float32)
+    mask = np.zeros((len(rows), longest), np.int64)
+    for index, row in enumerate(rows):
+        hidden[index, : row.shape[1]] = row[0]
+        mask[index, : row.shape[1]] = 1
+    together = pool(hidden, mask)
+    for index, row in enumerate(rows):
+        alone = pool(row, np.ones(row.shape[:2], np.int64))
+        np.testing.assert_array_equal(together[index], alone[0])

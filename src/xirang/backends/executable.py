@@ -7,6 +7,46 @@ from xirang.core.signature import TensorSpec
 from xirang.tensors.tensor import Array
 
 
+class OutOfMemory(Exception):
+    """A run needed more memory than there is; a smaller one may succeed."""
+
+
+class Workers(Protocol):
+    """The processes that a model runs in.
+
+    Attributes:
+        hang_s: A run that takes longer is taken for hung, and its process ended.
+        living: Processes that can run the model now.
+        restarts: How many were started in the place of another.
+    """
+
+    hang_s: float
+    living: int
+    restarts: int
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a process takes a run, now or within that time; false at once if none starts."""
+        ...
+
+    def close(self) -> None:
+        """End the processes."""
+        ...
+
+
+class WorkerDied(Exception):
+    """The process that ran the model ended under a run, or there is none just now.
+
+    Attributes:
+        workers: Which one.
+        is_suspect: Whether something in the run may have ended it.
+    """
+
+    def __init__(self, text: str, workers: Workers, *, is_suspect: bool = True) -> None:
+        super().__init__(text)
+        self.workers = workers
+        self.is_suspect = is_suspect
+
+
 class Executable(Protocol):
     """A loaded model that maps input arrays to output arrays.
 
@@ -31,6 +71,43 @@ class Executable(Protocol):
 
         Raises:
             InvalidRequest: The model refused the input itself.
-            Exception: Anything that the library or the model raises.
+            OutOfMemory: It needed more memory than there is.
+            Exception: Anything else that the library or the model raises.
         """
         ...
+
+
+class ListExecutable(Executable, Protocol):
+    """A model that takes lists: rows need not be of one shape, and nothing is padded.
+
+    Attributes:
+        takes_lists: Whether it does; an executable without this attribute does not.
+    """
+
+    takes_lists: bool
+
+    def run_lists(
+        self, columns: Mapping[str, Sequence[Array]], wanted: Sequence[str]
+    ) -> Mapping[str, Sequence[Array]]:
+        """The outputs that are wanted, one array a row.
+
+        Args:
+            columns: Name of an input to one array a row, without a batch axis.
+            wanted: Names of outputs.
+        """
+        ...
+
+
+def takes_lists(executable: Executable) -> bool:
+    """Whether it has `run_lists`."""
+    return bool(getattr(executable, "takes_lists", False))
+
+
+def is_packed(executable: Executable) -> bool:
+    """Whether `run` also takes sequences end to end instead of padded rows.
+
+    Such an executable has a true attribute `is_packed`. Handed one more input,
+    `tensors.packed.OFFSETS`, it reads every other as laid out by `tensors.packed.pack`, and gives
+    its outputs in the same way. Without that input it takes rows of one length, as any other.
+    """
+    return bool(getattr(executable, "is_packed", False))

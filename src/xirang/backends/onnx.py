@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from xirang.backends.executable import OutOfMemory
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
 from xirang.tensors.tensor import Array, decoded
@@ -79,6 +80,10 @@ class OnnxExecutable:
             arrays = self._session.run(wanted, inputs)
         except self._refused as error:
             raise InvalidRequest(f"the model refused its input: {error}") from error
+        except Exception as error:
+            if _is_out_of_memory(error):
+                raise OutOfMemory(str(error)) from error
+            raise
         return dict(zip(wanted, arrays, strict=True))
 
 
@@ -86,6 +91,11 @@ def _refusals() -> tuple[type[Exception], ...]:
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     return (state.InvalidArgument,)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    """ONNX Runtime has no class of its own for it: the arena says one thing, malloc the other."""
+    return any(words in str(error) for words in ("Failed to allocate memory", "bad_alloc"))
 
 
 def _spec(node: object) -> TensorSpec:

@@ -6,6 +6,9 @@ object):
     inputs = {"x": ("FP32", [64])}          # shapes of one request's row, -1 where it may vary
     outputs = {"y": ("FP32", [10])}
 
+With `ragged = True` beside them, requests whose shapes differ share a list; without it, only those
+of equal shapes do, so that the callable may stack its items.
+
 With one input each item of the list is that input's array, with several a dict of arrays; what it
 returns is the same for the outputs. Without the attributes it takes strings and gives strings.
 """
@@ -18,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from xirang.backends.declaration import declared_specs
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidSetting
 from xirang.tensors.split import RowsMismatchError
@@ -41,25 +45,40 @@ class PythonExecutable:
         """
         self._function = function
         self._is_text = not hasattr(function, "inputs")
+        self.takes_lists = not self._is_text and bool(getattr(function, "ragged", False))
         self.inputs = _specs(function, "inputs", model=name)
         self.outputs = _specs(function, "outputs", model=name)
 
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Call it with one item a row; see `Executable.run`."""
-        items = self._items(inputs)
-        results = self._function(items)
-        if not isinstance(results, list | tuple | np.ndarray) or len(results) != len(items):
-            raise RowsMismatchError(
-                f"the callable returned {_described(results)} for a list of {len(items)} inputs; "
-                f"expected a list of {len(items)}"
-            )
+        results = self._results(self._items(inputs))
         return {
             spec.name: _stack(spec, self._column(spec, results))
             for spec in self.outputs
             if spec.name in wanted
         }
 
-    def _items(self, inputs: Mapping[str, Array]) -> list[Any]:
+    def run_lists(
+        self, columns: Mapping[str, Sequence[Array]], wanted: Sequence[str]
+    ) -> dict[str, list[Array]]:
+        """Call it with rows that need not be of one shape; see `executable.ListExecutable`."""
+        results = self._results(self._items(columns))
+        return {
+            spec.name: [_as_row(spec, value) for value in self._column(spec, results)]
+            for spec in self.outputs
+            if spec.name in wanted
+        }
+
+    def _results(self, items: list[Any]) -> Sequence[Any]:
+        results = self._function(items)
+        if not isinstance(results, list | tuple | np.ndarray) or len(results) != len(items):
+            raise RowsMismatchError(
+                f"the callable returned {_described(results)} for a list of {len(items)} inputs; "
+                f"expected a list of {len(items)}"
+            )
+        return results
+
+    def _items(self, inputs: Mapping[str, Any]) -> list[Any]:
         columns = [inputs[spec.name] for spec in self.inputs]
         if self._is_text:
             return list(decoded(columns[0], self.inputs[0].name))
@@ -103,32 +122,19 @@ def _specs(function: object, attribute: str, *, model: str) -> tuple[TensorSpec,
     declared = getattr(function, attribute, None)
     if declared is None:
         declared = {attribute[:-1]: _TEXT}
-    try:
-        return tuple(
-            TensorSpec(name, _datatype(datatype), (None, *(_dim(dim) for dim in dims)))
-            for name, (datatype, dims) in declared.items()
-        )
-    except (AttributeError, TypeError, ValueError) as error:
-        raise InvalidSetting(
-            f"{attribute} of {model} is {declared!r} ({error}); "
-            "expected a dict of name to (datatype, dims), as {'x': ('FP32', [64])}"
-        ) from error
-
-
-def _datatype(name: str) -> str:
-    if name not in NUMPY_TYPES:
-        raise ValueError(f"unknown datatype {name!r}, known are {', '.join(NUMPY_TYPES)}")
-    return name
-
-
-def _dim(dim: int | str) -> int | str | None:
-    return None if dim == -1 else dim
+    return declared_specs(declared, f"{attribute} of {model}")
 
 
 def _stack(spec: TensorSpec, column: Sequence[Any]) -> Array:
     if spec.datatype == "BYTES":
         return np.array([_words(value, len(spec.dims) - 1) for value in column], object)
     return np.stack([np.asarray(value, NUMPY_TYPES[spec.datatype]) for value in column])
+
+
+def _as_row(spec: TensorSpec, value: Any) -> Array:
+    if spec.datatype == "BYTES":
+        return np.array(_words(value, len(spec.dims) - 1), object)
+    return np.asarray(value, NUMPY_TYPES[spec.datatype])
 
 
 def _words(value: Any, axes: int) -> Any:

@@ -10,11 +10,12 @@ from typing import Any
 from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
 from xirang.core.run import Done, Run
-from xirang.engine.call import Ran
+from xirang.engine.call import Ran, Terms
 from xirang.engine.clock import Clock
 from xirang.engine.engine import Engine
-from xirang.engine.instances import Instance, Post, Startable, as_error, failed_in
-from xirang.engine.model import Extent
+from xirang.engine.extent import Extent
+from xirang.engine.faults import as_error, failed_in
+from xirang.engine.instances import Instance, Post, Startable
 from xirang.errors import InvalidSetting, XirangError
 from xirang.tensors.split import RowsMismatchError
 
@@ -107,7 +108,7 @@ class _Batched:
 
         now_ns = engine.now_ns()
         times = (now_ns, now_ns + budget_ns)
-        request_id = engine.enter(self._name, item, _ALONE, times, priority, finish)
+        request_id = engine.enter(self._name, item, _ALONE, times, Terms(priority), finish)
         try:
             return await future
         except asyncio.CancelledError:
@@ -135,9 +136,7 @@ class _ListWork:
     def __init__(self, function: ListFunction) -> None:
         self._function = function
 
-    def __call__(
-        self, members: Sequence[Any], *, length: int, clock: Clock
-    ) -> tuple[list[Any], Done]:
+    def __call__(self, members: Sequence[Any], *, clock: Clock) -> tuple[list[Any], Done]:
         """See `instances.Work`."""
         started_ns = clock.now_ns()
         results = _checked(self._function(list(members)), len(members))

@@ -1,9 +1,12 @@
 """What doors hand to the engine and what they get back: once, by callback, on the loop's thread."""
 
+import asyncio
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
+from xirang.core.event import RunEnded
 from xirang.errors import XirangError
 from xirang.tensors.tensor import Array, Tensor
 
@@ -16,12 +19,18 @@ class Ran(msgspec.Struct, frozen=True, gc=False):
         padding: Share of its elements that were padding, 0…1.
         start_ns: When it was cut.
         end_ns: When its results were back on the loop.
+        assemble_ns: The part of it on the instance before the model.
+        split_ns: The part of it after the model.
+        event: The run and its outcome, for whoever asks why.
     """
 
     rows: int
     padding: float
     start_ns: int
     end_ns: int
+    assemble_ns: int = 0
+    split_ns: int = 0
+    event: RunEnded | None = None
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -31,14 +40,38 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
         outputs: Name to array, in the model's order; only the outputs asked for.
         queue_ns: Arrival to start of the run.
         ran: The run it shared (the last one, if it was cut into parts).
+        request_id: Its number in that run.
+        version: Of the model that gave it.
+        is_cropped: Whether the request was longer than the model takes, and cut.
+        stand_in: The cheaper model that gave it, under overload; empty if it was the one asked for.
     """
 
     outputs: dict[str, Array]
     queue_ns: int
     ran: Ran
+    request_id: int = 0
+    version: str = "1"
+    is_cropped: bool = False
+    stand_in: str = ""
 
 
 Reply = Callable[[Answer | XirangError], None]
+
+
+class Terms(NamedTuple):
+    """On what terms a request is served.
+
+    Attributes:
+        priority: 1 is the highest, 0 the default.
+        client: A number that is the same for all requests of one client.
+        tenant: Whose allowance it draws on; empty for nobody's.
+        fast: Whether it takes the fast lane; None: its priority and budget decide.
+    """
+
+    priority: int = 0
+    client: int = 0
+    tenant: str = ""
+    fast: bool | None = None
 
 
 class Call(msgspec.Struct, gc=False):
@@ -56,6 +89,7 @@ class Call(msgspec.Struct, gc=False):
         client: A number that is the same for all requests of one client.
         tenant: Whose allowance it draws on; empty for nobody's.
         fast: Whether it takes the fast lane; None: its priority and budget decide.
+        arrival_ns: When its head was there, from which its budget runs; 0 for now.
     """
 
     model: str
@@ -68,3 +102,18 @@ class Call(msgspec.Struct, gc=False):
     client: int = 0
     tenant: str = ""
     fast: bool | None = None
+    arrival_ns: int = 0
+
+
+def settling(future: "asyncio.Future[dict[str, Array]]") -> Reply:
+    """The `Reply` of a call that somebody awaits."""
+
+    def reply(answer: Answer | XirangError) -> None:
+        if future.done():
+            return
+        if isinstance(answer, XirangError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer.outputs)
+
+    return reply

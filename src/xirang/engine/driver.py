@@ -73,7 +73,7 @@ class Driver:
 
     def submit(self, request: Request) -> Verdict:
         """Offer a request to the scheduler."""
-        verdict = self.scheduler.submit(request, now_ns=request.arrival_ns)
+        verdict = self.scheduler.submit(request, now_ns=self._clock.now_ns())
         self._turn_soon()
         return verdict
 
@@ -86,6 +86,11 @@ class Driver:
     def complete(self, run_id: int, outcome: Outcome) -> None:
         """A run has ended."""
         self.scheduler.complete(run_id, now_ns=self._clock.now_ns(), outcome=outcome)
+        self._turn_soon()
+
+    def suspend(self, run_id: int) -> None:
+        """A run leaves its device to others until it ends."""
+        self.scheduler.suspend(run_id)
         self._turn_soon()
 
     def drain(self) -> None:

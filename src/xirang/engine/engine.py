@@ -1,91 +1,57 @@
 """The engine: requests in, answers out by callback; models on instances behind one scheduler."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Mapping, Sequence
+from itertools import chain, count
 from typing import Any
 
-import msgspec
-import numpy as np
-
 from xirang.core.cost import CostModel
-from xirang.core.event import Event, RequestExpired
+from xirang.core.event import Event, Function, RequestExpired
 from xirang.core.policy import Policy
-from xirang.core.request import PRIORITY_LOW, PRIORITY_NORMAL, Request
-from xirang.core.run import Outcome, Rejected, Run
+from xirang.core.request import Request
+from xirang.core.run import Failed, Outcome, Rejected, Run
 from xirang.core.scheduler import Scheduler
-from xirang.engine.call import Answer, Call, Ran, Reply
+from xirang.core.snapshot import Snapshot
+from xirang.engine.call import Call, Terms, settling
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
 from xirang.engine.driver import Driver
+from xirang.engine.economy import Economy
+from xirang.engine.extent import Extent
 from xirang.engine.info import ModelInfo, describe
 from xirang.engine.instances import Instance, MakeInstance, Post, Startable
-from xirang.engine.model import Extent, Member, Model, TensorWork
+from xirang.engine.lifecycle import UNLOADED, Farewells, Roster, State, named
+from xirang.engine.model import Model
 from xirang.engine.parts import Join, cut_rows
-from xirang.errors import (
-    Cancelled,
-    Expired,
-    InvalidRequest,
-    NotReady,
-    TooBusy,
-    UnknownModel,
-    XirangError,
+from xirang.engine.pending import (
+    Finish,
+    FinishOne,
+    Pending,
+    Served,
+    Ticket,
+    drop,
+    ran_of,
+    request_of,
+    without,
 )
+from xirang.engine.watchdog import HANG_NS, Watchdog
+from xirang.engine.work import Member, work_of
+from xirang.errors import Cancelled, Expired, NotReady, TooBusy, XirangError
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
-from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor, of_array
-
-Finish = Callable[[Any, Ran | None], None]
-"""Takes a member's result or an error, and how its run went if it ran."""
-
-
-class _Pending(msgspec.Struct, gc=False):
-    """A request on its way: what an instance needs, and who waits for it."""
-
-    request: Request
-    member: Any
-    finish: Finish
-
-
-class _Finish(msgspec.Struct, frozen=True, gc=False):
-    """The `Finish` of a call that is one member: no closure, because there is one a request."""
-
-    reply: Reply
-    arrival_ns: int
-
-    def __call__(self, result: Any, ran: Ran | None) -> None:
-        if ran is None or isinstance(result, XirangError):
-            self.reply(result)
-        else:
-            self.reply(Answer(result, ran.start_ns - self.arrival_ns, ran))
-
-
-@dataclass(slots=True, eq=False)
-class _Served:
-    """What stands behind the lanes of one name."""
-
-    policy: Policy
-    make: MakeInstance
-    model: Model | None
-    instances: list[Startable] = field(default_factory=list)
-
-
-class Ticket(msgspec.Struct, frozen=True, gc=False):
-    """A claim on an answer, to be given back if the client goes away."""
-
-    engine: "Engine"
-    request_ids: Sequence[int]
-
-    def cancel(self) -> None:
-        """Take the request out of its lane; if it already runs, its answer is dropped."""
-        for request_id in self.request_ids:
-            self.engine.cancel(request_id)
+from xirang.observe.watch import Watch
+from xirang.tensors.tensor import Array
 
 
 class Engine:
     """Serves models on the running event loop."""
 
     def __init__(
-        self, *, parallelism: int = 1, clock: Clock | None = None, is_loading: bool = False
+        self,
+        *,
+        parallelism: int = 1,
+        clock: Clock | None = None,
+        is_loading: bool = False,
+        scheduler: Scheduler | None = None,
     ) -> None:
         """Start with no models.
 
@@ -93,10 +59,12 @@ class Engine:
             parallelism: Runs that the device holds at once; for a CPU its cores.
             clock: The time; the machine's own by default.
             is_loading: Not ready until `set_loaded` is called.
+            scheduler: One that has that device; a new one by default.
         """
-        self._is_loading = is_loading
+        self.roster = Roster(is_loading=is_loading)
+        self.economy = Economy(self.roster)
         self._clock = clock or MonotonicClock()
-        self._scheduler = Scheduler(devices={"cpu": parallelism})
+        self._scheduler = scheduler or Scheduler(devices={"cpu": parallelism})
         self._driver = Driver(
             self._scheduler,
             clock=self._clock,
@@ -104,24 +72,79 @@ class Engine:
             expire=self._expire,
             observe=self._observe,
         )
+        self._watchdog = Watchdog(self._clock, on_stall=self._paused, on_tick=self._overdue)
         self._statistics = Statistics(unix_ms=unix_ms)
-        self._served: dict[str, _Served] = {}
-        self._pending: dict[int, _Pending] = {}
+        self._served: dict[str, Served] = {}
+        self._farewells = Farewells()
+        self._pending: dict[int, Pending] = {}
         self._next_id = 1
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_retiring = False
+        self.needs_all = True
         self._is_draining = False
         self._emptied: asyncio.Event | None = None
 
     # ------------------------------------------------------------------ life
 
-    def add(self, model: Model) -> None:
-        """Serve one more model, loaded and probed."""
+    def add(self, model: Model, *, counted_as: str | None = None) -> None:
+        """Serve one more model, loaded and probed.
+
+        Args:
+            model: It answers to its name and version from now on.
+            counted_as: The name of its series, whose counts go on; a new one by default.
+        """
 
         def make(name: str, post: Post) -> Startable:
-            return Instance(name, TensorWork(model, model.executable), post)
+            return Instance(name, work_of(model), post)
 
-        self.add_lanes(model.name, model.policy, model.cost, make, model=model)
-        self._statistics.models[model.name].version = model.version
+        others = self.roster.versions(model.name)
+        name = counted_as or (f"{model.name}/{model.version}" if others else model.name)
+        numbered = (f"{name}@{number}" for number in count(2))
+        lanes = next(each for each in chain([name], numbered) if each not in self._served)
+        self.add_lanes(lanes, model.policy, model.cost, make, model=model, counted_as=name)
+
+    def replace(self, model: Model, *, version: str | None = None) -> Awaitable[None]:
+        """Serve a model in the place of another from now on.
+
+        Args:
+            model: Takes over at once.
+            version: Of the other one; the model's own by default.
+
+        Returns:
+            What is done when the other one has answered everybody who was in.
+        """
+        old = self.roster.find(model.name, version or model.version)
+        self.add(model, counted_as=self._statistics.name_of(old.lanes))
+        is_shown = old.version != model.version
+        if is_shown:
+            self.roster.note(old.name, old.version, State.UNLOADING)
+        return self._let_go(old, is_shown=is_shown)
+
+    def unload(self, name: str, version: str) -> Awaitable[None]:
+        """Serve a model no more from now on.
+
+        Returns:
+            What is done when it has answered everybody who was in.
+
+        Raises:
+            UnknownModel: It is not served.
+        """
+        model = self.roster.find(name, version)
+        self.roster.note(name, version, State.UNLOADING)
+        return self._let_go(model, is_shown=True)
+
+    async def _let_go(self, model: Model, *, is_shown: bool) -> None:
+        lanes = model.lanes
+        inside = [each for each in self._pending.values() if each.request.model == lanes]
+        await self._farewells.wait(lanes, len(inside))
+        for run in self._watchdog.forget(lanes):  # those that hang: nobody waits for them any more
+            self._driver.complete(run.id, Failed(tuple([each.id for each in run.requests])))
+        self._observe(self._scheduler.drain_events())
+        self._scheduler.remove_model(lanes)
+        self._statistics.drop_lanes(lanes)
+        await asyncio.to_thread(self._served.pop(lanes).close)
+        if is_shown:
+            self.roster.note(model.name, model.version, State.UNAVAILABLE, UNLOADED)
 
     def add_lanes(
         self,
@@ -131,6 +154,7 @@ class Engine:
         make: MakeInstance,
         *,
         model: Model | None = None,
+        counted_as: str | None = None,
     ) -> None:
         """Schedule members of any kind under a name; `enter` takes them.
 
@@ -140,11 +164,16 @@ class Engine:
             cost: How long their runs take.
             make: Makes one instance, given its name and where results go.
             model: What clients may ask about, if there is a model.
+            counted_as: The name of its series; that of the lanes by default.
         """
-        served = _Served(policy, make, model)
+        served = self._served[name] = Served(policy, make, model.workers if model else None)
         self._scheduler.add_model(name, policy, cost)
-        self._statistics.add_model(name, "1")
-        self._served[name] = served
+        self._watchdog.guard(name, served, hang_ns=model.hang_ns if model else HANG_NS)
+        version = "1" if model is None else model.version
+        self._statistics.add_model(counted_as or name, version, lanes=name)
+        if model is not None:
+            model.lanes = name
+            self.roster.put(model)
         if self._loop is not None:
             self._start_instances(name, served)
 
@@ -159,8 +188,13 @@ class Engine:
         assert self._loop is None
         self._loop = loop
         self._driver.attach(loop)
+        self._watchdog.attach(loop)
         for name, served in self._served.items():
             self._start_instances(name, served)
+
+    def retire(self) -> None:
+        """Be ready no more, so that nobody new is sent here; whoever comes is still served."""
+        self._is_retiring = True
 
     async def drain(self) -> None:
         """Admit nobody any more; return when everybody who is in has been answered."""
@@ -180,9 +214,7 @@ class Engine:
     def abandon(self) -> None:
         """End the threads; who still waits is not answered: the loop is gone, or all were."""
         for served in self._served.values():
-            for instance in served.instances:
-                instance.close()
-            served.instances.clear()
+            served.close()
 
     async def __aenter__(self) -> "Engine":
         return await self.start()
@@ -219,21 +251,13 @@ class Engine:
         await self.start()
         assert self._loop is not None
         future: asyncio.Future[dict[str, Array]] = self._loop.create_future()
-
-        def reply(answer: Answer | XirangError) -> None:
-            if future.done():
-                return
-            if isinstance(answer, XirangError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer.outputs)
-
-        tensors = {name: self._tensor(model, name, value) for name, value in inputs.items()}
+        found = self.roster.find(model)
+        tensors = {name: found.tensor(name, value) for name, value in inputs.items()}
         ticket = self.submit(
             Call(
                 model=model,
                 inputs=tensors,
-                reply=reply,
+                reply=settling(future),
                 outputs=None if outputs is None else tuple(outputs),
                 budget_ns=None if budget_ms is None else int(budget_ms * 1e6),
                 priority=priority,
@@ -251,19 +275,21 @@ class Engine:
         Raises:
             XirangError: It is not admitted, and why; nothing will be replied then.
         """
-        model = self._find(call.model, call.version)
+        model = self.roster.find(call.model, call.version)
+        if self.economy.off:
+            model, call = self.economy.instead(model, call)
         extent = model.admit(call.inputs)
-        names = model.output_names
-        wanted = _known(call.outputs, names, call.model) if call.outputs else names
-        arrival_ns = self._clock.now_ns()
+        wanted = model.wanted(call.outputs) if call.outputs else model.output_names
+        arrival_ns = call.arrival_ns or self._clock.now_ns()
         budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
         times = (arrival_ns, arrival_ns + budget_ns)
         if extent.rows > model.policy.max_batch_size:
             return self._submit_parts(call, model, extent, wanted, times)
-        member = Member(call.inputs, extent, wanted)
-        finish = _Finish(call.reply, arrival_ns)
-        request_id = self.enter(model.name, member, extent, times, call.priority, finish)
-        return Ticket(self, (request_id,))
+        member = Member(model.prepare(call.inputs, extent), extent, wanted)
+        finish = FinishOne(call.reply, arrival_ns, model.version, extent.is_cropped)
+        terms = Terms(call.priority, call.client, call.tenant, call.fast)
+        finish.request_id = self.enter(model.lanes, member, extent, times, terms, finish)
+        return Ticket(self, (finish.request_id,))
 
     def enter(
         self,
@@ -271,7 +297,7 @@ class Engine:
         member: Any,
         extent: Extent,
         times: tuple[int, int],
-        priority: int,
+        terms: Terms,
         finish: Finish,
     ) -> int:
         """Offer one member to the scheduler.
@@ -281,7 +307,7 @@ class Engine:
             member: What an instance's work takes.
             extent: How large it is.
             times: Arrival and deadline.
-            priority: 1 is the highest, 0 the default.
+            terms: Its priority, and whose it is.
             finish: Gets the result once.
 
         Returns:
@@ -289,26 +315,17 @@ class Engine:
         """
         if self._loop is None:
             raise NotReady("the engine has not been started; expected `await engine.start()`")
-        request = Request(
-            id=self._next_id,
-            model=name,
-            arrival_ns=times[0],
-            deadline_ns=times[1],
-            priority=min(priority, PRIORITY_LOW) if priority > 0 else PRIORITY_NORMAL,
-            rows=extent.rows,
-            length=extent.length,
-            group=extent.group,
-        )
+        request = request_of(self._next_id, name, extent, times, terms)
         self._next_id += 1
-        if times[1] <= times[0]:
-            self._observe((RequestExpired(request, times[0]),))
+        if times[1] <= (now_ns := self._clock.now_ns()):
+            self._observe((RequestExpired(request, now_ns),))
             raise Expired("the latency budget was spent before the request arrived")
         verdict = self._driver.submit(request)
         if isinstance(verdict, Rejected):
             if self._is_draining:
                 raise NotReady(verdict.reason)
             raise TooBusy(verdict.reason, retry_after_ns=verdict.retry_after_ns)
-        self._pending[request.id] = _Pending(request, member, finish)
+        self._pending[request.id] = Pending(request, member, finish)
         return request.id
 
     def cancel(self, request_id: int) -> None:
@@ -316,7 +333,7 @@ class Engine:
         if self._driver.cancel(request_id):
             self._settle(request_id, Cancelled("the client went away"))
         elif (pending := self._pending.get(request_id)) is not None:
-            pending.finish = _drop
+            pending.finish = drop
 
     def _submit_parts(
         self,
@@ -327,17 +344,24 @@ class Engine:
         times: tuple[int, int],
     ) -> Ticket:
         """A request with more rows than a run may hold: cut, run in parts, join again."""
-        parts = cut_rows(call.inputs, extent, model.policy.max_batch_size)
-        join = Join(call.reply, count=len(parts), arrival_ns=times[0])
-        ids: list[int] = []
+        signature, rows_max = model.signature, model.policy.max_batch_size
+        parts = cut_rows(model.prepare(call.inputs, extent), extent, rows_max, signature)
+        join = Join(
+            call.reply,
+            count=len(parts),
+            arrival_ns=times[0],
+            signature=signature,
+            version=model.version,
+        )
+        join.is_cropped = extent.is_cropped
+        terms = Terms(call.priority, call.client, call.tenant, call.fast)
+        ids = join.request_ids
         ticket = Ticket(self, ids)
         join.on_error = ticket.cancel
         for index, (inputs, part) in enumerate(parts):
             member = Member(inputs, part, wanted)
             try:
-                ids.append(
-                    self.enter(model.name, member, part, times, call.priority, join.finish(index))
-                )
+                ids.append(self.enter(model.lanes, member, part, times, terms, join.finish(index)))
             except XirangError:
                 join.close()
                 ticket.cancel()
@@ -348,6 +372,7 @@ class Engine:
 
     def _launch(self, run: Run) -> None:
         members = [self._pending[request.id].member for request in run.requests]
+        self._watchdog.began(run)
         self._served[run.model].instances[run.instance].start(run, members)
 
     def _expire(self, request: Request) -> None:
@@ -355,45 +380,47 @@ class Engine:
         reason = f"Request timeout expired: the budget of {budget_ms:g} ms cannot be kept any more"
         self._settle(request.id, Expired(reason))
 
+    def _paused(self, run: Run) -> None:
+        if self._watchdog.pause(run):
+            self._driver.suspend(run.id)
+
+    def _overdue(self, run: Run) -> None:
+        now_ns = self._clock.now_ns()
+        for request in run.requests:
+            if request.deadline_ns <= now_ns and request.id in self._pending:
+                self._expire(request)
+
     def _finished(self, run: Run, results: Sequence[Any], outcome: Outcome) -> None:
+        if not self._watchdog.knows(run):
+            return  # its model went meanwhile
+        requests: Sequence[Request] = run.requests
+        if self._watchdog.ended(run):
+            requests, results, outcome = without(self._pending, run, results, outcome)
         self._driver.complete(run.id, outcome)
-        share = run.padding / run.elements
-        ran = Ran(run.rows, share, run.start_ns, self._clock.now_ns())
-        pending = self._pending
-        for request, result in zip(run.requests, results, strict=True):
-            pending.pop(request.id).finish(result, ran)
-        self._note_emptied()
+        ran = ran_of(run, outcome, end_ns=self._clock.now_ns())
+        for request, result in zip(requests, results, strict=True):
+            self._pending.pop(request.id).finish(result, ran)
+        self._note_answered(run.model, len(results))
 
     def _settle(self, request_id: int, error: XirangError) -> None:
-        self._pending.pop(request_id).finish(error, None)
-        self._note_emptied()
+        settled = self._pending.pop(request_id)
+        settled.finish(error, None)
+        self._note_answered(settled.request.model, 1)
 
-    def _note_emptied(self) -> None:
+    def _note_answered(self, lanes: str, count: int) -> None:
+        if self._farewells:
+            self._farewells.note(lanes, count)
         if self._emptied is not None and not self._pending:
             self._emptied.set()
 
     def _observe(self, events: Sequence[Event]) -> None:
         for event in events:
             self._statistics.on_event(event)
+            self.economy.note(event)
 
-    def _start_instances(self, name: str, served: _Served) -> None:
+    def _start_instances(self, name: str, served: Served) -> None:
         assert self._loop is not None
-        post = Post(self._loop, self._clock, self._finished)
-        for number in range(served.policy.instances):
-            served.instances.append(served.make(f"{name}-{number}", post))
-
-    def _tensor(self, model: str, name: str, value: Any) -> Tensor:
-        """Lists take the datatype that the model expects; arrays are believed."""
-        dtype = None
-        if not isinstance(value, np.ndarray):
-            specs = self._find(model, None).signature.inputs
-            dtype = next((NUMPY_TYPES[s.datatype] for s in specs if s.name == name), None)
-        try:
-            return of_array(np.asarray(value, dtype))
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidRequest(
-                f"input '{name}' of model '{model}' is not a tensor: {error}"
-            ) from error
+        served.open(name, Post(self._loop, self._clock, self._finished, self._paused))
 
     # ------------------------------------------------------------------ what doors ask about
 
@@ -407,21 +434,34 @@ class Engine:
         """The engine's time, for deadlines."""
         return self._clock.now_ns()
 
+    def is_off(self, function: Function) -> bool:
+        """Whether overload has switched something off."""
+        return function in self.economy.off
+
     def is_live(self) -> bool:
-        """Whether the loop answers at all."""
-        return True
+        """Whether the loop answers, and no model hangs beyond hope."""
+        return self._watchdog.is_live()
 
     def is_ready(self) -> bool:
         """Whether all models are served and new requests are admitted."""
-        return self._loop is not None and not (self._is_loading or self._is_draining)
+        is_whole = self.roster.is_whole() or not self.needs_all
+        return self._is_open() and is_whole and self._watchdog.can_run()
+
+    def _is_open(self) -> bool:
+        is_leaving = self._is_retiring or self._is_draining
+        return self._loop is not None and not (self.roster.is_loading or is_leaving)
 
     def set_loaded(self) -> None:
         """Everything that shall be served has been added."""
-        self._is_loading = False
+        self.roster.is_loading = False
 
     def model_names(self) -> list[str]:
         """Names of the served models."""
-        return list(self._served)
+        return self.roster.names()
+
+    def index(self, *, only_ready: bool = False) -> list[dict[str, str]]:
+        """All that is or might be served, in the form of the repository extension."""
+        return self.roster.index(only_ready=only_ready)
 
     def model(self, name: str, version: str | None = None) -> ModelInfo:
         """What clients may know about a model.
@@ -429,41 +469,32 @@ class Engine:
         Raises:
             UnknownModel: There is none of that name or version.
         """
-        return describe(self._find(name, version), is_ready=self.is_ready())
+        model = self.roster.find(name, version)
+        versions = (model.version,) if version else self.roster.versions(name)
+        is_ready = self._is_open() and self._watchdog.can_run(model.lanes)
+        return describe(model, versions, is_ready=is_ready)
 
     def statistics(self, name: str | None = None) -> dict[str, Any]:
         """Counts and times in the form of the statistics extension of the v2 protocol."""
         if name is not None:
-            self._find(name, None)
+            self.roster.find(name)
         return self._statistics.as_v2(name)
 
-    def metrics_text(self) -> str:
-        """Prometheus text."""
-        snapshot = self._scheduler.snapshot(now_ns=self._clock.now_ns())
-        return render(self._statistics, snapshot)
+    def metrics_text(self, *, is_open: bool = False) -> str:
+        """Prometheus text, or OpenMetrics."""
+        now_ns, snapshot = self._look()
+        return render(self._statistics, snapshot, now_ns=now_ns, is_open=is_open)
 
-    def _find(self, name: str, version: str | None) -> Model:
-        served = self._served.get(name)
-        if served is None or served.model is None:
-            if self._is_loading:
-                raise NotReady(f"model '{name}' is not loaded yet, if it is served at all")
-            raise UnknownModel(f"Request for unknown model: '{name}' is not found")
-        if version and version != served.model.version:
-            raise UnknownModel(
-                f"Request for unknown model: '{name}' version {version} is not found"
-            )
-        return served.model
+    def costs(self) -> dict[str, Any]:
+        """Device time and padding by model and tenant."""
+        return self._statistics.costs.as_json()
 
+    def watch(self) -> Watch:
+        """A live look, until it is closed."""
+        return Watch(self._statistics, self._look)
 
-def _known(wanted: Sequence[str], names: Sequence[str], model: str) -> Sequence[str]:
-    for name in wanted:
-        if name not in names:
-            raise InvalidRequest(
-                f"unexpected inference output '{name}' for model '{model}'; "
-                f"expected one of {list(names)}"
-            )
-    return wanted
-
-
-def _drop(_result: Any, _ran: Ran | None) -> None:
-    """Nobody waits for this answer any more."""
+    def _look(self) -> tuple[int, Snapshot]:
+        now_ns = self._clock.now_ns()
+        snapshot = self._scheduler.snapshot(now_ns=now_ns)
+        self._watchdog.tell(self._statistics)
+        return now_ns, named(snapshot, self._statistics.name_of)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from xirang.core.signature import TensorSpec
+from xirang.core.signature import Layout, TensorSpec
 from xirang.engine.model import Model
 
 
@@ -13,33 +13,39 @@ class ModelInfo:
 
     Attributes:
         name: Under which it is served.
-        version: The one version that is served.
+        version: The one that serves.
+        versions: All that are served, or the one that was asked for.
         platform: Which library executes it.
         inputs: With -1 where a dim may vary.
         outputs: The same.
         is_ready: Whether it takes requests.
+        budget_ns: Latency budget of a request that brings none.
         config: JSON-able, in the keys of Triton's model configuration and an own `xirang` part.
     """
 
     name: str
     version: str
+    versions: tuple[str, ...]
     platform: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     is_ready: bool
+    budget_ns: int
     config: dict[str, Any]
 
 
-def describe(model: Model, *, is_ready: bool) -> ModelInfo:
+def describe(model: Model, versions: tuple[str, ...], *, is_ready: bool) -> ModelInfo:
     """A model as its clients may see it."""
     signature = model.signature
     return ModelInfo(
         name=model.name,
         version=model.version,
+        versions=versions,
         platform=model.executable.platform,
         inputs=signature.inputs,
         outputs=signature.outputs,
         is_ready=is_ready,
+        budget_ns=model.budget_ns,
         config=_config(model),
     )
 
@@ -48,14 +54,18 @@ def _config(model: Model) -> dict[str, Any]:
     policy, signature = model.policy, model.signature
     platform = model.executable.platform
     is_batched = signature.is_batched
-    return {
+    taken = {name: signature.input_layout(name) for name in signature.input_names}
+    given = {name: signature.output_layout(name) for name in signature.output_names}
+    told = {
         "name": model.name,
         "platform": platform,
         "backend": platform.partition("_")[0],
         "max_batch_size": policy.max_batch_size if is_batched else 0,
-        "input": [_io(spec, is_batched=is_batched) for spec in signature.inputs],
-        "output": [_io(spec, is_batched=is_batched) for spec in signature.outputs],
-        "instance_group": [{"name": model.name, "kind": "KIND_CPU", "count": policy.instances}],
+        "input": [_io(spec, taken[spec.name], is_batched=is_batched) for spec in signature.inputs],
+        "output": [
+            _io(spec, given[spec.name], is_batched=is_batched) for spec in signature.outputs
+        ],
+        "instance_group": [{"name": model.name, "kind": _kind(model), "count": policy.instances}],
         "dynamic_batching": {"max_queue_delay_microseconds": policy.window_ns_max // 1000},
         "xirang": {
             "batching": policy.batching.value,
@@ -64,15 +74,48 @@ def _config(model: Model) -> dict[str, Any]:
             "efficiency": policy.efficiency,
             "depth_max": policy.depth_max,
             "elements_max": policy.elements_max,
-            "length_max": model.length_max,
+            "length_max": model.shapes.length_max,
+            "lengths": list(model.shapes.lengths),
+            "batch_sizes": list(model.shapes.row_sizes),
+            "request_rows_max": model.shapes.rows_max,
+            "paddable": list(model.shapes.paddable),
             "can_pad": policy.can_pad,
             "verdict": model.verdict,
+            "overrides": list(model.overrides),
+            "inputs": {name: _layout(layout) for name, layout in taken.items()},
+            "outputs": {name: _layout(layout) for name, layout in given.items()},
             "cost_ns": list(model.cost.weights),
         },
     }
+    # What its configuration says stands as it is; what was found out is told beside it.
+    return {**model.declared, "xirang": told["xirang"]} if model.declared else told
 
 
-def _io(spec: TensorSpec, *, is_batched: bool) -> dict[str, Any]:
-    dims = spec.shape[1:] if is_batched else spec.shape
+def _kind(model: Model) -> str:
+    device = str(getattr(model.executable, "device", "cpu"))
+    return "KIND_GPU" if device.startswith("cuda") else "KIND_CPU"
+
+
+def _io(spec: TensorSpec, layout: Layout, *, is_batched: bool) -> dict[str, Any]:
+    rows_axis = layout.batch_axis if is_batched else None
+    dims = [size for axis, size in enumerate(spec.shape) if axis != rows_axis]
     kind = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-    return {"name": spec.name, "data_type": kind, "dims": list(dims)}
+    return {"name": spec.name, "data_type": kind, "dims": dims}
+
+
+def _layout(layout: Layout) -> dict[str, Any]:
+    return {
+        "batch_axis": layout.batch_axis,
+        "lengths": [
+            {
+                "axis": tie.axis,
+                "length": tie.length,
+                "stride": tie.stride,
+                "offset": tie.offset,
+                "factor": tie.factor,
+            }
+            for tie in layout.ties
+        ],
+        "pad_value": layout.pad_value,
+        "is_mask": layout.is_mask,
+    }

@@ -1,50 +1,18 @@
-"""A model that is served: what it takes, how it is scheduled, and what an instance does with it."""
+"""A model that is served: what it takes, how it is scheduled, and what runs it."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any
 
-import msgspec
+import numpy as np
 
-from xirang.backends.executable import Executable
+from xirang.backends.executable import Executable, Workers
 from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
-from xirang.core.run import Done
-from xirang.core.signature import Signature, TensorSpec
-from xirang.engine.clock import Clock
+from xirang.core.signature import Signature
+from xirang.engine.extent import Extent, Gauge, Shapes, prepared
 from xirang.errors import InvalidRequest
-from xirang.tensors.assemble import Slab, assemble
-from xirang.tensors.split import split
-from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor
-
-EXTENTS_MAX = 4096
-"""Clients send the same shapes again and again: what was found out about one is kept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Extent:
-    """How large a request is, as the scheduler sees it."""
-
-    rows: int
-    length: int
-    group: Hashable
-
-
-class Member(msgspec.Struct, gc=False):
-    """One request's part in a run.
-
-    Attributes:
-        inputs: Name to tensor.
-        extent: Its rows and length.
-        wanted: Names of the outputs it asked for.
-        context: Whatever the engine needs to find the owner again.
-    """
-
-    inputs: Mapping[str, Tensor]
-    extent: Extent
-    wanted: Sequence[str]
-    context: Any = None
+from xirang.tensors.tensor import NUMPY_TYPES, Tensor, of_array
 
 
 @dataclass(slots=True, eq=False)
@@ -59,9 +27,17 @@ class Model:
         policy: How it is scheduled.
         cost: How long its runs take.
         budget_ns: The latency budget of a request that brings none.
-        length_max: Longest row it takes; None if there is no such bound.
+        shapes: At which sizes it runs.
         verdict: What the probe said about batching, in words.
+        overrides: What the configuration decided against the verdict, in words.
+        is_probed: Whether its outputs' axes are known: if not, a lone request takes what it gives.
         output_names: Of the signature, kept at hand.
+        declared: What its configuration says, in Triton's form; empty if there is none.
+        labels: Output name to the names of its classes, where the configuration has them.
+        lanes: Under which name it is scheduled; given by the engine.
+        workers: The processes that it runs in; None if it runs in this one.
+        hang_ns: A run that takes longer, and 20 times its prediction, is taken for hung.
+        stand_in: The model that answers instead at the last step of overload; empty for none.
     """
 
     name: str
@@ -71,13 +47,22 @@ class Model:
     budget_ns: int
     cost: CostModel = field(default_factory=CostModel)
     version: str = "1"
-    length_max: int | None = None
+    shapes: Shapes = field(default_factory=Shapes)
     verdict: str = "not probed"
+    overrides: tuple[str, ...] = ()
+    is_probed: bool = True
     output_names: tuple[str, ...] = ()
-    _extents: dict[Hashable, Extent] = field(default_factory=dict)
+    declared: Mapping[str, Any] = field(default_factory=dict)
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    lanes: str = ""
+    workers: Workers | None = None
+    hang_ns: int = 60_000_000_000
+    stand_in: str = ""
+    _gauge: Gauge = field(init=False)
 
     def __post_init__(self) -> None:
         self.output_names = self.signature.output_names
+        self._gauge = Gauge(self.name, self.signature, self.shapes)
 
     def admit(self, inputs: Mapping[str, Tensor]) -> Extent:
         """Hold a request's inputs against the signature.
@@ -85,175 +70,43 @@ class Model:
         Raises:
             InvalidRequest: Says which input is wrong, how, and what was expected.
         """
-        # From a list, which is quicker than from a generator: this is done for every request.
-        key = tuple(
-            [
-                (name, tensor.datatype, tensor.shape, len(tensor.data))
-                for name, tensor in inputs.items()
-            ]
-        )
-        extent = self._extents.get(key)
-        if extent is None:
-            extent = self._examine(inputs)
-            if len(self._extents) >= EXTENTS_MAX:
-                self._extents.clear()
-            self._extents[key] = extent
-        return extent
+        return self._gauge(inputs)
 
-    def _examine(self, inputs: Mapping[str, Tensor]) -> Extent:
-        specs = self.signature.inputs
-        if len(inputs) != len(specs) or any(spec.name not in inputs for spec in specs):
-            raise InvalidRequest(self._wrong_names(inputs))
-        symbols: dict[Hashable, int] = {}
-        for spec in specs:
-            tensor = inputs[spec.name]
-            if not _fits(spec, tensor):
-                raise InvalidRequest(self._wrong_tensor(spec, tensor))
-            self._tie(spec, tensor.shape, symbols)
-        return self._extent(inputs, self._rows(inputs), symbols)
+    def tensor(self, name: str, value: Any) -> Tensor:
+        """One input of a request: lists take the datatype that is expected, arrays are believed.
 
-    def _rows(self, inputs: Mapping[str, Tensor]) -> int:
-        if not self.signature.is_batched:
-            return 1
-        rows = -1
-        for name, tensor in inputs.items():
-            if rows not in (-1, tensor.shape[0]):
+        Raises:
+            InvalidRequest: It is no tensor.
+        """
+        dtype = None
+        if not isinstance(value, np.ndarray):
+            specs = self.signature.inputs
+            dtype = next((NUMPY_TYPES[s.datatype] for s in specs if s.name == name), None)
+        try:
+            return of_array(np.asarray(value, dtype))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidRequest(
+                f"input '{name}' of model '{self.name}' is not a tensor: {error}"
+            ) from error
+
+    def wanted(self, outputs: Sequence[str]) -> Sequence[str]:
+        """The outputs that a request names.
+
+        Raises:
+            InvalidRequest: There is no such output.
+        """
+        for name in outputs:
+            if name not in self.output_names:
                 raise InvalidRequest(
-                    f"input '{name}' of model '{self.name}' has {tensor.shape[0]} rows, "
-                    f"another has {rows}; expected the same first dimension for all inputs"
+                    f"unexpected inference output '{name}' for model '{self.name}'; "
+                    f"expected one of {list(self.output_names)}"
                 )
-            rows = tensor.shape[0]
-        return rows
+        return outputs
 
-    def _tie(self, spec: TensorSpec, shape: Sequence[int], symbols: dict[Hashable, int]) -> None:
-        ties = {tie.axis: tie.length for tie in self.signature.input_layout(spec.name).ties}
-        first = 1 if self.signature.is_batched else 0
-        for axis in range(first, len(shape)):
-            dim = spec.dims[axis]
-            if isinstance(dim, int):
-                continue
-            symbol = "length" if axis in ties else dim or (spec.name, axis)
-            known = symbols.setdefault(symbol, shape[axis])
-            if known != shape[axis]:
-                raise InvalidRequest(
-                    f"input '{spec.name}' of model '{self.name}' has {shape[axis]} along axis "
-                    f"{axis}, another input has {known}; expected the same for all inputs"
-                )
+    def prepare(self, inputs: Mapping[str, Tensor], extent: Extent) -> Mapping[str, Tensor]:
+        """A request's inputs as they enter a run: too long ones cut, left out masks made."""
+        return prepared(inputs, extent, self.signature)
 
-    def _extent(
-        self, inputs: Mapping[str, Tensor], rows: int, symbols: dict[Hashable, int]
-    ) -> Extent:
-        length = symbols.pop("length", None)
-        if length is not None:
-            if self.length_max is not None and length > self.length_max:
-                raise InvalidRequest(
-                    f"a row of {length} is too long for model '{self.name}'; "
-                    f"expected at most {self.length_max}"
-                )
-            if not self.policy.can_pad:
-                symbols["length"] = length
-        elif symbols:
-            length = prod(symbols.values())  # what varies, as one number for the cost model
-        group: Hashable = tuple(symbols.values()) if symbols else None
-        if not self.signature.is_batched:
-            group = tuple(tensor.shape for tensor in inputs.values())
-        return Extent(rows, length or 1, group)
-
-    def _wrong_names(self, inputs: Mapping[str, Tensor]) -> str:
-        names = self.signature.input_names
-        missing = [name for name in names if name not in inputs]
-        unknown = [name for name in inputs if name not in names]
-        wrong = f"is missing inputs {missing}" if missing else f"has unknown inputs {unknown}"
-        return f"request for model '{self.name}' {wrong}; expected exactly {list(names)}"
-
-    def _wrong_tensor(self, spec: TensorSpec, tensor: Tensor) -> str:
-        subject = f"input '{spec.name}' of model '{self.name}'"
-        if tensor.datatype != spec.datatype:
-            return f"{subject} has datatype {tensor.datatype}; expected {spec.datatype}"
-        if not _shape_fits(spec, tensor.shape):
-            expected = list(spec.shape)
-            return f"{subject} has shape {list(tensor.shape)}; expected {expected}, none of them 0"
-        return (
-            f"{subject} has {len(tensor.data)} bytes or elements of data for shape "
-            f"{list(tensor.shape)} of {spec.datatype}"
-        )
-
-
-class TensorWork:
-    """What one instance of a model does with a run: assemble, run, split."""
-
-    def __init__(self, model: Model, executable: Executable) -> None:
-        self._model = model
-        self._executable = executable
-        self._slabs = {name: Slab() for name in model.signature.input_names}
-
-    def __call__(
-        self, members: Sequence[Member], *, length: int, clock: Clock
-    ) -> tuple[list[Any], Done]:
-        """See `instances.Work`."""
-        started_ns = clock.now_ns()
-        inputs = self._assemble(members, length)
-        assembled_ns = clock.now_ns()
-        wanted = self._wanted(members)
-        outputs = self._executable.run(inputs, wanted)
-        ran_ns = clock.now_ns()
-        results = split(
-            outputs,
-            rows=[member.extent.rows for member in members],
-            lengths=[member.extent.length for member in members],
-            length=length,
-            layouts=self._model.signature.output_layouts,
-        )
-        for member, result in zip(members, results, strict=True):
-            if len(member.wanted) < len(result):
-                for name in [name for name in result if name not in member.wanted]:
-                    del result[name]
-        ended_ns = clock.now_ns()
-        done = Done(
-            ran_ns=ended_ns - started_ns,
-            assemble_ns=assembled_ns - started_ns,
-            split_ns=ended_ns - ran_ns,
-        )
-        return results, done
-
-    def _assemble(self, members: Sequence[Member], length: int) -> dict[str, Array]:
-        signature = self._model.signature
-        can_pad = self._model.policy.can_pad
-        ties = {n: layout.ties for n, layout in signature.input_layouts.items() if can_pad}
-        if self._executable.keeps_inputs:
-            self._slabs = {name: Slab() for name in signature.input_names}
-        return {
-            spec.name: assemble(
-                spec,
-                [member.inputs[spec.name] for member in members],
-                axis=ties[spec.name][0].axis if ties.get(spec.name) else None,
-                length=length,
-                slab=self._slabs[spec.name],
-            )
-            for spec in signature.inputs
-        }
-
-    def _wanted(self, members: Sequence[Member]) -> Sequence[str]:
-        names = self._model.output_names
-        if any(len(member.wanted) == len(names) for member in members):
-            return names
-        wanted = {name for member in members for name in member.wanted}
-        return [name for name in names if name in wanted]
-
-
-def _fits(spec: TensorSpec, tensor: Tensor) -> bool:
-    if tensor.datatype != spec.datatype or not _shape_fits(spec, tensor.shape):
-        return False
-    count = prod(tensor.shape)
-    if spec.datatype != "BYTES":
-        count *= NUMPY_TYPES[spec.datatype].itemsize
-    return len(tensor.data) == count
-
-
-def _shape_fits(spec: TensorSpec, shape: Sequence[int]) -> bool:
-    if len(shape) != len(spec.dims):
-        return False
-    for size, dim in zip(shape, spec.dims, strict=True):
-        if size < 1 or (isinstance(dim, int) and size != dim):
-            return False
-    return True
+    def sizes(self, length: int) -> tuple[int, ...]:
+        """The sizes that a length may be padded to; none if any will do."""
+        return self._gauge.sizes[length]

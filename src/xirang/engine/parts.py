@@ -1,46 +1,56 @@
 """A request of more rows than one run may hold: cut into parts, and their answers joined."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from xirang.core.signature import Signature
 from xirang.engine.call import Answer, Ran, Reply
-from xirang.engine.model import Extent
+from xirang.engine.extent import Extent
 from xirang.errors import XirangError
-from xirang.tensors.tensor import Tensor
+from xirang.tensors.tensor import Array, Tensor, rows_of
 
 
 def cut_rows(
-    inputs: Mapping[str, Tensor], extent: Extent, rows_max: int
+    inputs: Mapping[str, Tensor], extent: Extent, rows_max: int, signature: Signature
 ) -> list[tuple[dict[str, Tensor], Extent]]:
-    """Parts of at most `rows_max` rows each, in order; their bytes are views."""
+    """Parts of at most `rows_max` rows each, in order; their bytes are views where they can be."""
     parts = []
     for begin in range(0, extent.rows, rows_max):
         rows = min(rows_max, extent.rows - begin)
-        part = {name: _rows_of(tensor, begin, rows) for name, tensor in inputs.items()}
-        parts.append((part, Extent(rows, extent.length, extent.group)))
+        part = {}
+        for name, tensor in inputs.items():
+            axis = signature.input_layout(name).batch_axis
+            part[name] = tensor if axis is None else rows_of(tensor, axis, begin, rows)
+        parts.append((part, replace(extent, rows=rows)))
     return parts
 
 
-def _rows_of(tensor: Tensor, begin: int, rows: int) -> Tensor:
-    per_row = len(tensor.data) // tensor.shape[0]
-    data = tensor.data if isinstance(tensor.data, list) else memoryview(tensor.data)
-    part = data[begin * per_row : (begin + rows) * per_row]
-    return Tensor(tensor.datatype, (rows, *tensor.shape[1:]), part)
-
-
 class Join:
-    """Waits for all parts, then replies once: with all rows in order, or with the first error."""
+    """Waits for all parts, then replies once: with all rows in order, or with the first error.
 
-    def __init__(self, reply: Reply, *, count: int, arrival_ns: int) -> None:
+    Attributes:
+        request_ids: Of the parts, in order, as they are admitted.
+        on_error: Called when there will be no answer.
+        is_cropped: Whether the request was longer than the model takes, and cut.
+    """
+
+    def __init__(
+        self, reply: Reply, *, count: int, arrival_ns: int, signature: Signature, version: str = "1"
+    ) -> None:
         self._reply = reply
+        self._signature = signature
+        self._version = version
         self._results: list[Any] = [None] * count
         self._missing = count
         self._started_ns: int | None = None
         self._arrival_ns = arrival_ns
         self._is_closed = False
+        self.request_ids: list[int] = []
         self.on_error: Callable[[], None] = lambda: None
+        self.is_cropped = False
 
     def close(self) -> None:
         """Reply nothing any more."""
@@ -67,6 +77,13 @@ class Join:
         self._missing -= 1
         if not self._missing:
             self.close()
-            names = self._results[0]
-            outputs = {name: np.concatenate([r[name] for r in self._results]) for name in names}
-            self._reply(Answer(outputs, self._started_ns - self._arrival_ns, ran))
+            outputs = {name: self._joined(name) for name in self._results[0]}
+            queue_ns = self._started_ns - self._arrival_ns
+            request_id = self.request_ids[index]
+            cropped = self.is_cropped
+            self._reply(Answer(outputs, queue_ns, ran, request_id, self._version, cropped))
+
+    def _joined(self, name: str) -> Array:
+        axis = self._signature.output_layout(name).batch_axis
+        parts: list[Array] = [result[name] for result in self._results]
+        return parts[0] if axis is None else np.concatenate(parts, axis=axis)

@@ -9,6 +9,7 @@ from pathlib import Path
 from xirang.errors import InvalidSetting
 
 _PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_TORCH = "torch:"
 
 
 class Kind(Enum):
@@ -17,6 +18,12 @@ class Kind(Enum):
     ONNX = "onnx"
     TEXT = "text"
     PYTHON = "python"
+    TORCH = "torch"
+    TORCH_MODULE = "torch module"
+
+
+_KINDS = {".onnx": Kind.ONNX, ".pt2": Kind.TORCH, ".pt": Kind.TORCH}
+"""By a file's suffix; in a folder with several the first is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +33,8 @@ class Source:
     Attributes:
         name: Under which it will be served.
         kind: How to load it.
-        path: The ONNX file (for text models beside their tokenizer.json); None for Python.
-        target: `module:name`, for Python.
+        path: The model's file (for text models beside their tokenizer.json); None for Python.
+        target: `module:name`, for Python and modules of PyTorch.
         version: As clients name it.
     """
 
@@ -42,8 +49,9 @@ def discover(paths: Sequence[str]) -> list[Source]:
     """All models that these paths and names stand for.
 
     Args:
-        paths: ONNX files, folders with a model.onnx (and a tokenizer.json for text models),
-            folders of such, or Python objects as `module:name`. `NAME=PATH` gives a name.
+        paths: Files of ONNX or PyTorch (.onnx, .pt2, .pt), folders with a model of such a suffix
+            (and a tokenizer.json for text models), folders of such, Python objects as
+            `module:name`, or modules of PyTorch as `torch:module:name`. `NAME=PATH` gives a name.
 
     Raises:
         InvalidSetting: A path holds no model, or two models have one name.
@@ -66,12 +74,15 @@ def discover(paths: Sequence[str]) -> list[Source]:
 
 
 def _discover_one(path: str) -> list[Source]:
-    if _PYTHON_NAME.fullmatch(path) and not Path(path).exists():
-        return [Source(path.partition(":")[2].replace(".", "_"), Kind.PYTHON, target=path)]
     place = Path(path)
+    target = path if _PYTHON_NAME.fullmatch(path) else path.removeprefix(_TORCH)
+    if _PYTHON_NAME.fullmatch(target) and not place.exists():
+        kind = Kind.PYTHON if target == path else Kind.TORCH_MODULE
+        return [Source(target.partition(":")[2].replace(".", "_"), kind, target=target)]
     if not path or not place.exists():
         raise InvalidSetting(
-            f"'{path}' does not exist; expected an ONNX file, a folder or module:name"
+            f"'{path}' does not exist; expected a file of {', '.join(_KINDS)}, a folder, "
+            "module:name or torch:module:name"
         )
     found = _in_place(place)
     if found is not None:
@@ -82,16 +93,21 @@ def _discover_one(path: str) -> list[Source]:
         if sources:
             return sources
     raise InvalidSetting(
-        f"{path} holds no model; expected an .onnx file, a folder with model.onnx "
-        "(and tokenizer.json for a text model), or a folder of such"
+        f"{path} holds no model; expected a file of {', '.join(_KINDS)}, a folder with "
+        "model.onnx or the like (and tokenizer.json for a text model), or a folder of such"
     )
 
 
 def _in_place(place: Path) -> Source | None:
     if place.is_file():
-        return Source(place.stem, Kind.ONNX, path=place) if place.suffix == ".onnx" else None
+        kind = _KINDS.get(place.suffix)
+        return Source(place.stem, kind, path=place) if kind is not None else None
     if not place.is_dir():
         return None
+    if (place / "config.pbtxt").is_file():
+        raise InvalidSetting(
+            f"{place} has a config.pbtxt; serve the folder that it is in as --model-repository"
+        )
     resolved = place.resolve()
     versions = sorted(
         (int(child.name) for child in place.iterdir() if re.fullmatch(r"[1-9]\d*", child.name)),
@@ -99,10 +115,12 @@ def _in_place(place: Path) -> Source | None:
     )
     homes = [("1", place)] + [(str(v), place / str(v)) for v in versions]
     for version, home in homes:
-        model = home / "model.onnx"
-        if model.is_file():
-            kind = Kind.TEXT if (home / "tokenizer.json").is_file() else Kind.ONNX
-            return Source(resolved.name, kind, path=model, version=version)
+        for suffix, kind in _KINDS.items():
+            model = home / f"model{suffix}"
+            if model.is_file():
+                is_text = (home / "tokenizer.json").is_file()
+                found = Kind.TEXT if is_text else kind
+                return Source(resolved.name, found, path=model, version=version)
     return None
 
 

@@ -1,21 +1,34 @@
 """Load, probe and warm one model."""
 
+import logging
 import os
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from xirang.backends.executable import Executable
+from xirang.backends.isolated.executable import IsolatedExecutable
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.python import PythonExecutable, import_object
+from xirang.backends.torch import torch_file, torch_module
 from xirang.config import ModelSettings
 from xirang.core.cost import CostModel
-from xirang.core.policy import Batching, Policy
 from xirang.core.signature import Signature
 from xirang.engine.clock import Clock
 from xirang.engine.model import Model
-from xirang.engine.probe import Findings, probe
+from xirang.engine.probe import Findings, Kind as Verdict
+from xirang.engine.warmup import timed, warm_up
+from xirang.errors import InvalidSetting
+from xirang.repository.apart import opened_apart
+from xirang.repository.costs import kind_of, recall, settled
 from xirang.repository.discover import Kind, Source
+from xirang.repository.learned import Learned
+from xirang.repository.rewrite import rewritten
+from xirang.repository.sizes import plan_of, policy_of
+from xirang.repository.verdicts import examine
 from xirang.text.pooling import PooledExecutable
 from xirang.text.tokenizer import TextModel
+
+log = logging.getLogger(__name__)
 
 RUN_TINY_NS = 1_000_000
 """Below this a full run takes less than two threads lose by waiting for the interpreter."""
@@ -28,10 +41,16 @@ class Loaded:
     Attributes:
         model: For the engine.
         text: Its tokenizer, for a text model.
+        learned: Where what is learned about it is kept.
+        cost_kind: As what its cost model is kept.
+        findings: Of the probe; None for a callable, which is not probed.
     """
 
     model: Model
     text: TextModel | None
+    learned: Learned
+    cost_kind: str
+    findings: Findings | None = None
 
 
 def cores() -> int:
@@ -39,57 +58,165 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def load(source: Source, settings: ModelSettings, *, clock: Clock) -> Loaded:
+@dataclass(frozen=True, slots=True)
+class Adapted:
+    """A model as a configuration beside it wants it.
+
+    Attributes:
+        executable: What clients see.
+        is_single: Whether a request is always a run of its own, first axis and all.
+    """
+
+    executable: Executable
+    is_single: bool
+
+
+def load(
+    source: Source,
+    settings: ModelSettings,
+    *,
+    clock: Clock,
+    adapt: Callable[[Executable], Adapted] | None = None,
+) -> Loaded:
     """Load a model, find out how it may be batched, and measure it.
+
+    Args:
+        source: What to load.
+        settings: How it is served.
+        clock: Measures runs.
+        adapt: Puts a configuration between the model and its clients.
 
     Raises:
         InvalidSetting: It cannot be loaded, and why.
     """
-    executable, text = _executable(source, settings)
+    opened = _opened(source, settings)
+    try:
+        return _examined(source, settings, opened, clock, adapt)
+    except BaseException:
+        if opened.workers is not None:
+            opened.workers.close()
+        raise
+
+
+def _examined(
+    source: Source,
+    settings: ModelSettings,
+    opened: "_Opened",
+    clock: Clock,
+    adapt: Callable[[Executable], Adapted] | None,
+) -> Loaded:
+    executable, text = opened.executable, opened.text
+    is_single = is_rewritten = False
+    if adapt is not None:
+        adapted = adapt(executable)
+        executable, is_single = adapted.executable, adapted.is_single
     length_max = settings.length_max or (text.length_max if text is not None else None)
-    if source.kind is Kind.PYTHON:
+    learned = Learned.of(source.path, where=settings.learned)
+    if source.kind is Kind.PYTHON or is_single:
         # A callable may have effects: it is never run on made-up inputs, only equal shapes share.
         findings = None
     else:
-        findings = probe(
-            executable, rows_max=settings.max_batch_size, length_max=length_max, clock=clock
+        findings = examine(
+            executable,
+            source.path,
+            settings,
+            learned=learned,
+            length_max=length_max,
+            clock=clock,
         )
-    cost = CostModel()
-    if findings is not None and findings.samples:
-        cost.fit(findings.samples)
-    return Loaded(_model(source, settings, executable, findings, cost, length_max), text)
-
-
-def _model(
-    source: Source,
-    settings: ModelSettings,
-    executable: Executable,
-    findings: Findings | None,
-    cost: CostModel,
-    length_max: int | None,
-) -> Model:
-    if findings is None:
-        findings = _unprobed(executable)
-    return Model(
+    if (
+        findings is not None
+        and findings.kind is Verdict.BATCH_FIXED
+        and settings.rewrite_batch
+        and adapt is None
+        and opened.workers is None  # what is rewritten lives in this process
+    ):
+        original = executable
+        executable, findings = _freed(source, settings, executable, findings, clock)
+        is_rewritten = executable is not original
+    found = findings or _unprobed(executable, is_single=is_single)
+    device = str(getattr(executable, "device", "cpu"))
+    cost_kind = kind_of(device=device, threads=settings.threads, is_rewritten=is_rewritten)
+    saved = recall(learned, cost_kind)
+    # What was measured at an earlier start says nothing about the machine's speed now.
+    now, before = (found.samples, ()) if found.ran else ((), found.samples)
+    cost = settled(saved, now, probed=before)
+    plan = plan_of(settings, found, executable, cost)
+    instances = _instances(settings, executable, cost)
+    if opened.workers is not None and instances > 1:
+        opened.workers.grow(instances - 1)
+    model = Model(
         name=source.name,
         version=source.version,
         executable=executable,
-        signature=findings.signature,
-        policy=_policy(settings, findings, _instances(settings, executable, cost)),
+        signature=plan.signature,
+        policy=policy_of(settings, found, plan, instances),
         budget_ns=int(settings.budget_ms * 1e6),
         cost=cost,
-        length_max=length_max,
-        verdict=findings.verdict,
+        shapes=replace(plan.shapes, length_max=_least(length_max, plan.shapes.length_max)),
+        verdict=found.verdict,
+        overrides=plan.overrides,
+        is_probed=found.kind not in {Verdict.UNPROBED, Verdict.BATCH_SENSITIVE},
+        workers=opened.workers,
+        hang_ns=int(settings.hang_s * 1e9),
+        stand_in="" if settings.degrade_to == source.name else settings.degrade_to,
     )
+    _prepare(model, found, settings, clock)
+    return Loaded(model, text, learned, cost_kind, findings)
 
 
-def _executable(source: Source, settings: ModelSettings) -> tuple[Executable, TextModel | None]:
-    if source.kind is Kind.PYTHON:
-        return PythonExecutable(import_object(source.target), name=source.name), None
+def _prepare(model: Model, findings: Findings, settings: ModelSettings, clock: Clock) -> None:
+    """Say what was decided against the verdict, warm up, and see how fast the machine is."""
+    if model.overrides:
+        log.warning("%s: %s, against '%s'", model.name, ", ".join(model.overrides), model.verdict)
+    if not settings.warmup_s or not (findings.ran or findings.samples):
+        return  # what was not probed is not run either
+    ran = {(size.rows, size.lengths) for size in findings.ran}
+    lengths_run, seconds = findings.lengths_run, settings.warmup_s
+    warmed = warm_up(model, lengths_run=lengths_run, ran=ran, seconds=seconds, clock=clock)
+    if not ran:
+        fresh = timed(model, warmed, clock=clock)
+        model.cost = settled(model.cost, fresh, probed=findings.samples)
+
+
+def _least(*bounds: int | None) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _freed(
+    source: Source,
+    settings: ModelSettings,
+    executable: Executable,
+    findings: Findings,
+    clock: Clock,
+) -> tuple[Executable, Findings]:
+    """The model with its batch freed, if that can be done and leaves its answers alone."""
+    if source.kind is not Kind.ONNX or source.path is None or source.path.suffix != ".onnx":
+        return executable, findings
+    found = rewritten(source.path, executable, settings, clock=clock)
+    return found or (executable, findings)
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A model that can be run, its tokenizer, and its processes if it has any."""
+
+    executable: Executable
+    text: TextModel | None
+    workers: IsolatedExecutable | None
+
+
+def _opened(source: Source, settings: ModelSettings) -> _Opened:
+    is_onnx = source.path is not None and source.path.suffix == ".onnx"
+    if is_onnx and settings.device.startswith("cuda"):
+        raise InvalidSetting(
+            f"{source.path} runs on the CPU, as ONNX models do; expected device = auto or cpu"
+        )
+    workers = opened_apart(source, settings)
+    executable = workers or _opened_here(source, settings)
+    if source.kind is not Kind.TEXT:
+        return _Opened(executable, None, workers)
     assert source.path is not None
-    executable: Executable = OnnxExecutable(source.path, threads=settings.threads)
-    if source.kind is Kind.ONNX:
-        return executable, None
     pooled = PooledExecutable(executable)
     text = TextModel(
         source.name,
@@ -97,7 +224,20 @@ def _executable(source: Source, settings: ModelSettings) -> tuple[Executable, Te
         input_names=[spec.name for spec in pooled.inputs],
         dimension=pooled.dimension,
     )
-    return pooled, text
+    return _Opened(pooled, text, workers)
+
+
+def _opened_here(source: Source, settings: ModelSettings) -> Executable:
+    threads, device = settings.threads, settings.device
+    if source.kind is Kind.PYTHON:
+        return PythonExecutable(import_object(source.target), name=source.name)
+    if source.kind is Kind.TORCH_MODULE:
+        module = import_object(source.target)
+        return torch_module(module, name=source.name, threads=threads, device=device)
+    assert source.path is not None
+    if source.path.suffix == ".onnx":
+        return OnnxExecutable(source.path, threads=threads)
+    return torch_file(source.path, threads=threads, device=device)
 
 
 def _instances(settings: ModelSettings, executable: Executable, cost: CostModel) -> int:
@@ -106,28 +246,21 @@ def _instances(settings: ModelSettings, executable: Executable, cost: CostModel)
         return 1  # a callable that was not written for threads is never run by two
     if settings.instances:
         return settings.instances
+    if executable.platform == PythonExecutable.platform:
+        return 1  # each would be one more process with all that the callable loads
     full_ns = cost.predict_ns(rows=settings.max_batch_size, length=1)
     return 1 if not cost.is_cold and full_ns < RUN_TINY_NS else cores()
 
 
-def _policy(settings: ModelSettings, findings: Findings, instances: int) -> Policy:
-    return Policy(
-        instances=instances,
-        batching=Batching(settings.batching),
-        max_batch_size=settings.max_batch_size if findings.can_batch else 1,
-        elements_max=settings.max_batch_elements or findings.elements_max,
-        window_ns_max=int(settings.window_ms * 1e6),
-        efficiency=settings.efficiency,
-        depth_max=settings.queue,
-        can_pad=findings.can_pad,
-    )
-
-
-def _unprobed(executable: Executable) -> Findings:
+def _unprobed(executable: Executable, *, is_single: bool) -> Findings:
     signature = Signature(
         inputs=executable.inputs,
         outputs=executable.outputs,
-        is_batched=True,
+        is_batched=not is_single,
     )
+    if is_single:
+        return Findings(signature, "max_batch_size is 0: a request is a run of its own")
     verdict = "a list of inputs: only equal shapes share a run"
+    if getattr(executable, "takes_lists", False):
+        verdict = "ragged: a list of inputs of any lengths"
     return Findings(signature, verdict, can_batch=True)

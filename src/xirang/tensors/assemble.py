@@ -1,109 +1,116 @@
-"""Stack requests into a run: their bytes go straight into one slab, padded to the target length.
+"""Stack requests into a run: their bytes are joined once, padded to the run's target lengths.
 
-Nothing is built per request but a slice: copying bytes into a slab through a memoryview costs a
-tenth of what a numpy call would.
+Nothing is built per request but a slice, since joining bytes costs a tenth of what a numpy call
+for each request would. That holds where rows stand first and the length is the first axis of a
+row, which is text, audio and whatever needs no padding. Other shapes (images, a batch axis
+elsewhere) are copied with one numpy slice a request, into an array that holds the padding already.
 """
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from xirang.core.signature import TensorSpec
-from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor, to_array
+from xirang.core.signature import Layout, TensorSpec
+from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor, rows_of, to_array
 
 
-class Slab:
-    """Bytes that one instance assembles one input in, kept from run to run."""
+class Stack:
+    """The way of one input into runs; what its axes mean is worked out once."""
 
-    __slots__ = ("_bytes",)
+    def __init__(self, spec: TensorSpec, layout: Layout) -> None:
+        """Prepare for an input.
 
-    def __init__(self) -> None:
-        self._bytes = bytearray()
+        Args:
+            spec: The input.
+            layout: What its axes mean.
+        """
+        self.name = spec.name
+        self._dtype = NUMPY_TYPES[spec.datatype]
+        self._itemsize = 1 if spec.datatype == "BYTES" else self._dtype.itemsize
+        self._axis = layout.batch_axis
+        self._ties = layout.ties
+        self._pad = _pad_element(self._dtype, layout.pad_value)
+        self._padding = memoryview(b"")
+        are_rows_bytes = self._axis == 0 and spec.datatype != "BYTES"
+        self._pads_behind_rows = are_rows_bytes and [tie.axis for tie in layout.ties] == [1]
 
-    def reserve(self, size_bytes: int) -> bytearray:
-        """At least this many bytes, of any content."""
-        if len(self._bytes) < size_bytes:
-            # By halves again: growing lengths do not allocate anew each time.
-            self._bytes = bytearray(size_bytes + size_bytes // 2)
-        return self._bytes
+    def __call__(
+        self, tensors: Sequence[Tensor], *, rows: int, target: Sequence[int], filler: int = 0
+    ) -> Array:
+        """The input's array for one run.
+
+        Args:
+            tensors: Each request's, shapes equal but for the batch axis and the tied axes.
+            rows: Their rows in sum.
+            target: The lengths that all rows are padded to.
+            filler: Rows to add, for a model that takes none but a few numbers of rows.
+        """
+        shape = list(tensors[0].shape)
+        for tie in self._ties:
+            shape[tie.axis] = tie.size(target[tie.length])
+        if self._axis is None:
+            tensors = tensors[:1]  # all rows share it, or there is one request only
+        else:
+            shape[self._axis] = rows + filler
+            if filler:
+                # A copy of a real row: a model may choke on zeros, never on what it was sent.
+                tensors = [*tensors, *[rows_of(tensors[0], self._axis, 0, 1)] * filler]
+        count = prod(shape)
+        data: list[Any] = [tensor.data for tensor in tensors]
+        is_full = sum(map(len, data)) == count * self._itemsize
+        if is_full and self._axis in {0, None}:
+            return self._joined(data).reshape(shape)
+        if self._pads_behind_rows:
+            row_bytes = count // shape[0] * self._itemsize
+            if shape[0] > len(tensors):
+                data = _single_rows(tensors)
+            return self._joined(self._padded(data, row_bytes)).reshape(shape)
+        return self._copied(tensors, np.full(shape, self._pad, self._dtype))
+
+    def _joined(self, parts: Sequence[Any]) -> Array:
+        if self._dtype.hasobject:
+            array = np.empty(sum(map(len, parts)), object)
+            array[:] = [element for part in parts for element in part]
+            return array
+        return np.frombuffer(bytearray().join(parts), self._dtype)
+
+    def _padded(self, data: Sequence[Any], row_bytes: int) -> list[Any]:
+        """Every row's bytes, each with its padding behind it."""
+        if len(self._padding) < row_bytes:
+            count = row_bytes // self._itemsize
+            self._padding = memoryview(np.full(count, self._pad, self._dtype).tobytes())
+        padding = self._padding[:row_bytes]
+        parts: list[Any] = [None] * (2 * len(data))
+        parts[::2] = data
+        parts[1::2] = [padding[len(row) :] for row in data]
+        return parts
+
+    def _copied(self, tensors: Sequence[Tensor], array: Array) -> Array:
+        row = 0
+        for tensor in tensors:
+            index = [slice(size) for size in tensor.shape]
+            if self._axis is not None:
+                index[self._axis] = slice(row, row := row + tensor.shape[self._axis])
+            array[tuple(index)] = to_array(tensor)
+        return array
 
 
-def assemble(
-    spec: TensorSpec,
-    tensors: Sequence[Tensor],
-    *,
-    axis: int | None,
-    length: int,
-    slab: Slab,
-) -> Array:
-    """One input of a run.
-
-    Args:
-        spec: The input.
-        tensors: Each request's, shapes equal but for axis 0 and the length axis.
-        axis: The length axis, or None if the input has none.
-        length: The target length.
-        slab: Where to put it; the result lives until the slab is used again.
-
-    Returns:
-        Shape: the sum of the rows, then the common shape with the target length; padding is 0.
-    """
-    first = tensors[0].shape
-    rows = sum(tensor.shape[0] for tensor in tensors)
-    shape = [rows, *first[1:]]
-    if axis is not None:
-        shape[axis] = length
-    if spec.datatype == "BYTES":
-        return _assemble_objects(tensors, shape)
-    dtype = NUMPY_TYPES[spec.datatype]
-    count = prod(shape)
-    target = slab.reserve(count * dtype.itemsize)
-    array = np.frombuffer(target, dtype, count).reshape(shape)
-    if axis is None or all(tensor.shape[axis] == length for tensor in tensors):
-        _concatenate(tensors, target)
-    elif axis == 1:
-        _pad_rows(tensors, target, row_bytes=count // rows * dtype.itemsize)
-    else:
-        _pad_any(tensors, array, axis)
-    return array
-
-
-def _concatenate(tensors: Sequence[Tensor], target: bytearray) -> None:
-    view = memoryview(target)
-    offset = 0
+def _single_rows(tensors: Sequence[Tensor]) -> list[Any]:
+    rows = []
     for tensor in tensors:
-        size = len(tensor.data)
-        view[offset : offset + size] = tensor.data  # type: ignore[assignment]
-        offset += size
+        view = memoryview(tensor.data)  # type: ignore[arg-type]
+        size = len(view) // tensor.shape[0]
+        rows += [view[begin : begin + size] for begin in range(0, len(view), size)]
+    return rows
 
 
-def _pad_rows(tensors: Sequence[Tensor], target: bytearray, *, row_bytes: int) -> None:
-    """The length is the first axis of a row: a row's bytes stand together, its padding behind."""
-    view = memoryview(target)
-    zeros = bytes(row_bytes)
-    offset = 0
-    for tensor in tensors:
-        data = memoryview(tensor.data)  # type: ignore[arg-type]
-        size = len(data) // tensor.shape[0]
-        for begin in range(0, len(data), size):
-            view[offset : offset + size] = data[begin : begin + size]
-            view[offset + size : offset + row_bytes] = zeros[size:]
-            offset += row_bytes
-
-
-def _pad_any(tensors: Sequence[Tensor], array: Array, axis: int) -> None:
-    array[:] = 0
-    row = 0
-    for tensor in tensors:
-        index = [slice(None)] * array.ndim
-        index[0] = slice(row, row + tensor.shape[0])
-        index[axis] = slice(0, tensor.shape[axis])
-        array[tuple(index)] = to_array(tensor)
-        row += tensor.shape[0]
-
-
-def _assemble_objects(tensors: Sequence[Tensor], shape: Sequence[int]) -> Array:
-    array = np.empty(prod(shape), object)
-    array[:] = [element for tensor in tensors for element in tensor.data]
-    return array.reshape(shape)
+def _pad_element(dtype: np.dtype[Any], value: float) -> Any:
+    """What an axis is padded with: the value, or the nearest that the type holds."""
+    if dtype.hasobject:
+        return b""
+    if dtype.kind == "f":
+        limits = np.finfo(dtype)
+        return dtype.type(min(max(value, float(limits.min)), float(limits.max)))
+    return dtype.type(int(value))

@@ -72,6 +72,32 @@ def to_array(tensor: Tensor) -> Array:
     return np.frombuffer(tensor.data, NUMPY_TYPES[tensor.datatype]).reshape(tensor.shape)
 
 
+def rows_of(tensor: Tensor, axis: int, begin: int, count: int) -> Tensor:
+    """Some of a tensor's rows: a view of its bytes where they stand together.
+
+    Args:
+        tensor: Any.
+        axis: Where its rows are counted.
+        begin: The first row.
+        count: How many.
+    """
+    shape = (*tensor.shape[:axis], count, *tensor.shape[axis + 1 :])
+    if axis == 0:
+        per_row = len(tensor.data) // tensor.shape[0]
+        data = tensor.data if isinstance(tensor.data, list) else memoryview(tensor.data)
+        return Tensor(tensor.datatype, shape, data[begin * per_row : (begin + count) * per_row])
+    rows = to_array(tensor)[(slice(None),) * axis + (slice(begin, begin + count),)]
+    return Tensor(tensor.datatype, shape, of_array(rows).data)
+
+
+def cropped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The part of a tensor that stands first along every axis."""
+    if tensor.shape == shape:
+        return tensor
+    part = to_array(tensor)[tuple(slice(size) for size in shape)]
+    return Tensor(tensor.datatype, shape, of_array(part).data)
+
+
 def decoded(array: Array, name: str) -> Array:
     """An array of UTF-8 bytes as one of strings, for a model that takes text.
 

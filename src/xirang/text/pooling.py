@@ -63,10 +63,14 @@ def pool(hidden: Array, mask: Array) -> Array:
     Returns:
         [rows, dimension], each of length one (zero where the mask is empty).
     """
-    weights = mask.astype(np.float32)[:, None, :]
-    # One small matrix product a row: never a masked copy of the hidden states.
-    summed: Array = np.matmul(weights, hidden)[:, 0, :]
-    summed /= np.maximum(weights.sum(axis=2), 1e-9)
+    summed: Array = np.empty((hidden.shape[0], hidden.shape[2]), np.float32)
+    weights = mask.astype(np.float32)
+    # The last token, not the length: a product over padding too would be blocked otherwise, and
+    # round otherwise, so that company would change an answer in its last bits.
+    ends = mask.shape[1] - np.argmax(mask[:, ::-1] != 0, axis=1)
+    for row, end in enumerate(ends.tolist()):
+        np.matmul(weights[row, :end], hidden[row, :end], out=summed[row])
+    summed /= np.maximum(weights.sum(axis=1), 1e-9)[:, None]
     norms = np.linalg.norm(summed, axis=1, keepdims=True)
     summed /= np.maximum(norms, 1e-12)
     return summed

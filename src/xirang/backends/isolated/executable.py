@@ -1,117 +1,43 @@
-"""A model in a process of its own, as an executable like any other.
+"""A model in processes of its own, as an executable like any other.
 
-Each instance has its process. One that dies, hangs or grows too large is ended and started anew
-before the next run; the run that it took along raises `WorkerDied`, and the engine runs it once
-more, then in halves, so that only a request that kills its worker by itself gets an error.
+It has as many processes as it shall make runs at once, and a run takes whichever is idle. A thread
+beside each process sees to it that it lives: one that dies, hangs or grows too large is started
+anew at once, and after several in a row that came to nothing with a pause. The run that a process
+took along raises `WorkerDied`; what becomes of it the engine decides.
 """
 
-import contextlib
 import logging
-import os
-import signal
-import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 
-from xirang.backends.isolated.messages import (
-    Ask,
-    Load,
-    Loaded,
-    Message,
-    Raised,
-    Told,
-    receive,
-    send,
-)
-from xirang.backends.isolated.segment import Segment, new_segment, size_of
-from xirang.errors import InvalidRequest, InvalidSetting
-from xirang.tensors.split import RowsMismatchError
+from xirang.backends.executable import WorkerDied
+from xirang.backends.isolated.life import Life, LifeEnded
+from xirang.backends.isolated.messages import Load, Loaded
+from xirang.backends.isolated.segment import Named
+from xirang.backends.isolated.worker import in_columns
+from xirang.errors import InvalidSetting
 from xirang.tensors.tensor import Array
 
 log = logging.getLogger(__name__)
 
-START_S_MAX = 120.0
-DYING_S_MAX = 1.0
-BACKOFF_S = (0.0, 0.0, 0.1, 0.3, 1.0, 3.0)
-"""Wait before the n-th start in a row without a run that succeeded; the last one for all later."""
+HANG_S = 60.0
 
+BACKOFF_S = (0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.3, 1.0, 3.0)
+"""Wait before the n-th start in a row without a run that succeeded; the last one for all later.
 
-class WorkerDied(Exception):
-    """The process ended, or was ended, under a run."""
-
-
-class _Process:
-    """One life of a worker: the process, our end of its socket, its segments."""
-
-    def __init__(self, load: Load, *, hang_s: float) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            command = [sys.executable, "-m", f"{__package__}.worker", str(theirs.fileno())]
-            self.process = subprocess.Popen(
-                command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
-            )
-        self._channel = ours
-        self._inputs: Segment | None = None
-        self._outputs: Segment | None = None
-        self.resident_bytes = 0
-        ours.settimeout(START_S_MAX)
-        answer = self._ask(load, None)
-        if isinstance(answer, Raised):
-            self.end()
-            raise InvalidSetting(answer.text)
-        assert isinstance(answer, Loaded)
-        self.loaded = answer
-        ours.settimeout(hang_s)
-
-    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-        needed, descriptor, size_bytes = size_of(inputs), None, 0
-        if self._inputs is None or self._inputs.size_bytes < needed:
-            self._inputs, descriptor = new_segment(needed)
-            size_bytes = self._inputs.size_bytes
-        answer = self._ask(Ask(self._inputs.write(inputs), size_bytes, list(wanted)), descriptor)
-        if isinstance(answer, Raised):
-            raise _as_exception(answer)
-        assert isinstance(answer, Told)
-        assert self._outputs is not None
-        self.resident_bytes = answer.resident_bytes
-        # Copied: the worker writes its next outputs to the same place.
-        return self._outputs.read(answer.placed, copy=True)
-
-    def _ask(self, message: Message, descriptor: int | None) -> Message:
-        try:
-            send(self._channel, message, descriptor)
-            answer, came = receive(self._channel)
-        except TimeoutError:
-            self.end()
-            raise WorkerDied("it did not answer in time and was ended") from None
-        except (EOFError, OSError):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.process.wait(DYING_S_MAX)  # so that its own exit status is told
-            self.end()
-            raise WorkerDied(f"it ended {_ending(self.process.returncode)}") from None
-        if came is not None:
-            assert isinstance(answer, Told)
-            self._outputs = Segment(came, answer.size_bytes)
-            os.close(came)
-        return answer
-
-    def end(self) -> None:
-        """Kill it, if it still lives: it has no state worth a farewell."""
-        self._channel.close()
-        self.process.kill()
-        self.process.wait()
+To find the one guilty request among 16 takes five lives; starting them costs a core for a second.
+"""
 
 
 class IsolatedExecutable:
-    """The server's side of a worker process; see `Executable`."""
+    """The server's side of a model's worker processes; see `Executable` and `Workers`."""
 
-    is_reentrant = False
+    is_reentrant = True
     keeps_inputs = False
 
-    def __init__(self, load: Load, *, hang_s: float = 60.0, resident_bytes_max: int = 0) -> None:
-        """Start the process and load the model in it.
+    def __init__(self, load: Load, *, hang_s: float = HANG_S, resident_bytes_max: int = 0) -> None:
+        """Start one process and load the model in it.
 
         Args:
             load: What the process loads.
@@ -122,93 +48,185 @@ class IsolatedExecutable:
             InvalidSetting: The model cannot be loaded, and why.
         """
         self._load = load
-        self._hang_s = hang_s
         self._resident_bytes_max = resident_bytes_max
-        self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._failures = 0
+        self._changed = threading.Condition()
+        self._lives: list[Life] = []
+        self._idle: list[Life] = []
+        self._stuck = 0
+        self._keepers: list[threading.Thread] = []
+        self.hang_s = hang_s
+        self.living = 0
         self.restarts = 0
-        self._life: _Process | None = self._start()
-        self.platform = self._life.loaded.platform
-        self.inputs = self._life.loaded.inputs
-        self.outputs = self._life.loaded.outputs
+        loaded = self.grow(1)
+        self.platform = loaded.platform
+        self.inputs = loaded.inputs
+        self.outputs = loaded.outputs
+        self.device = loaded.device
+        self.bounds = loaded.bounds
+        self.takes_lists = loaded.takes_lists
+        self.is_packed = loaded.is_packed
 
-    @property
-    def process_id(self) -> int | None:
-        """Of the process that lives now."""
-        life = self._life
-        return None if life is None else life.process.pid
-
-    def another(self) -> "IsolatedExecutable":
-        """The same model in one more process."""
-        return IsolatedExecutable(
-            self._load, hang_s=self._hang_s, resident_bytes_max=self._resident_bytes_max
-        )
-
-    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-        """Run the model in its process; see `Executable.run`.
+    def grow(self, count: int) -> Loaded:
+        """Have so many processes more; return when all of them have loaded the model.
 
         Raises:
-            WorkerDied: The process ended under it.
+            InvalidSetting: One of them could not.
         """
-        with self._lock:
-            life = self._life or self._restart()
-            try:
-                outputs = life.run(inputs, wanted)
-            except WorkerDied as error:
-                self._life = None
-                self._failures += 1
-                log.warning("the worker of model %s: %s", self._load.name, error)
-                raise
-            self._failures = 0
-            if 0 < self._resident_bytes_max < life.resident_bytes:
-                held = life.resident_bytes >> 20
-                log.warning("the worker of model %s holds %d MiB", self._load.name, held)
-                life.end()
-                self._life = None
-            return outputs
+        firsts: list[Future[Loaded]] = [Future() for _ in range(count)]
+        for first in firsts:
+            name = f"{self._load.name}-keeper-{len(self._keepers)}"
+            keeper = threading.Thread(target=self._keep, args=[first], name=name, daemon=True)
+            self._keepers.append(keeper)
+            keeper.start()
+        try:
+            loaded = [first.result() for first in firsts]
+        except InvalidSetting:
+            self.close()
+            raise
+        return loaded[0]
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the processes that live now."""
+        with self._changed:
+            return [life.process.pid for life in self._lives]
+
+    # ------------------------------------------------------------------ runs
+
+    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """Run the model in a process; see `Executable.run`.
+
+        Raises:
+            WorkerDied: The process ended under it, or there is none and none can be started.
+        """
+        return dict(self._run(list(inputs.items()), wanted, is_list=False))
+
+    def run_lists(
+        self, columns: Mapping[str, Sequence[Array]], wanted: Sequence[str]
+    ) -> dict[str, list[Array]]:
+        """Run it with rows that need not be of one shape; see `ListExecutable.run_lists`.
+
+        Raises:
+            WorkerDied: As for `run`.
+        """
+        rows = [(name, row) for name, column in columns.items() for row in column]
+        return in_columns(self._run(rows, wanted, is_list=True))
+
+    def _run(self, arrays: Sequence[Named], wanted: Sequence[str], *, is_list: bool) -> list[Named]:
+        life = self._take()
+        try:
+            return life.run(arrays, wanted, is_list=is_list, timeout_s=self.hang_s)
+        except LifeEnded as error:
+            log.warning("a worker of model %s: %s", self._load.name, error)
+            raise WorkerDied(str(error), self) from None
+        finally:
+            self._give_back(life)
+
+    def _take(self) -> Life:
+        with self._changed:
+            while not self._idle:
+                if not self._may_come():
+                    raise WorkerDied("no process can be started", self, is_suspect=False)
+                self._changed.wait()
+            return self._idle.pop()
+
+    def _give_back(self, life: Life) -> None:
+        held_bytes = life.resident_bytes
+        is_too_large = 0 < self._resident_bytes_max < held_bytes
+        with self._changed:
+            is_alive = life.process.returncode is None and life in self._lives
+            if is_alive and not is_too_large:
+                self._idle.append(life)
+                self._changed.notify()
+                return
+        if is_alive:
+            log.warning("a worker of model %s holds %d MiB", self._load.name, held_bytes >> 20)
+        life.end()
+
+    # ------------------------------------------------------------------ lives
+
+    def wait(self, timeout_s: float) -> bool:
+        """Whether a process takes a run, now or within that time; see `Workers`."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._idle or not self._may_come(), timeout_s)
+            return bool(self._idle)
 
     def close(self) -> None:
-        """End the process."""
+        """End the processes and their keepers."""
         self._closing.set()
-        with self._lock:
-            if self._life is not None:
-                self._life.end()
-                self._life = None
+        with self._changed:
+            for life in self._lives:
+                life.process.kill()
+            self._changed.notify_all()
+        for keeper in self._keepers:
+            keeper.join()
 
-    def _restart(self) -> _Process:
-        wait_s = BACKOFF_S[min(self._failures, len(BACKOFF_S) - 1)]
-        if self._closing.wait(wait_s):
-            raise WorkerDied("the server is going down")
-        self.restarts += 1
-        try:
-            self._life = self._start()
-        except InvalidSetting as error:
-            self._failures += 1
-            raise WorkerDied(f"it could not be started again: {error}") from error
-        return self._life
+    def _may_come(self) -> bool:
+        return self._stuck < len(self._keepers) and not self._closing.is_set()
 
-    def _start(self) -> _Process:
+    def _keep(self, first: "Future[Loaded]") -> None:
+        """One keeper's life, which is as long as the model's: a process dies with its thread."""
+        failures, is_stuck = 0, False
+        while not self._closing.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]):
+            try:
+                life, loaded = self._start()
+            except InvalidSetting as error:
+                failures += 1
+                if not first.done():
+                    first.set_exception(error)
+                    return
+                log.warning("%s; it is tried again", error)
+                self._count(stuck=not is_stuck)
+                is_stuck = True
+                continue
+            self._enter(life, restarts=first.done(), stuck=-is_stuck)
+            is_stuck = False
+            if not first.done():
+                first.set_result(loaded)
+            life.process.wait()
+            self._leave(life)
+            failures = 0 if life.runs else failures + 1
+
+    def _start(self) -> tuple[Life, Loaded]:
+        name = self._load.name
         try:
-            return _Process(self._load, hang_s=self._hang_s)
-        except WorkerDied as error:
-            name = self._load.name
-            raise InvalidSetting(f"the worker of model {name} did not start: {error}") from None
+            life = Life()
         except OSError as error:
-            raise InvalidSetting(f"cannot start a worker process: {error}") from error
+            raise InvalidSetting(f"cannot start a worker of model {name}: {error}") from error
+        with self._changed:
+            self._lives.append(life)
+            if self._closing.is_set():
+                life.process.kill()  # whoever closes has not seen it
+        try:
+            return life, life.load(self._load)
+        except (LifeEnded, InvalidSetting) as error:
+            with self._changed:
+                self._lives.remove(life)
+            life.end()
+            if isinstance(error, InvalidSetting):
+                raise
+            raise InvalidSetting(f"the worker of model {name} did not start: {error}") from None
 
+    def _enter(self, life: Life, *, restarts: int, stuck: int) -> None:
+        with self._changed:
+            self._idle.append(life)
+            self.living += 1
+            self.restarts += restarts
+            self._count(stuck=stuck)
 
-def _as_exception(raised: Raised) -> Exception:
-    """What the worker's exception means on this side."""
-    known = {kind.__name__: kind for kind in (InvalidRequest, RowsMismatchError, MemoryError)}
-    if raised.kind in known:
-        return known[raised.kind](raised.text)
-    return RuntimeError(f"{raised.kind}: {raised.text}")
+    def _leave(self, life: Life) -> None:
+        with self._changed:
+            self._lives.remove(life)
+            self.living -= 1
+            self._changed.notify_all()
+            if life not in self._idle:
+                return  # a run has it, and closes it
+            self._idle.remove(life)
+        life.end()
 
-
-def _ending(code: int | None) -> str:
-    if code is None:
-        return "without a word"
-    if code < 0:
-        return f"by signal {signal.Signals(-code).name}"
-    return f"with exit status {code}"
+    def _count(self, *, stuck: int) -> None:
+        """So many keepers more, whose last start failed."""
+        with self._changed:
+            self._stuck += stuck
+            self._changed.notify_all()

@@ -7,7 +7,7 @@ descriptor travels with the message that first needs it.
 import mmap
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -20,6 +20,9 @@ ALIGNMENT = 64
 """Bytes of a cache line; vector units like their operands there."""
 
 SIZE_BYTES_MIN = 1 << 16
+
+Named = tuple[str, Array]
+"""A tensor and its name; in a list of rows a name comes once a row."""
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True):
@@ -55,10 +58,10 @@ class Segment:
         self.size_bytes = size_bytes
         self._map = mmap.mmap(descriptor, size_bytes)
 
-    def write(self, arrays: Mapping[str, Array]) -> list[Placed]:
+    def write(self, arrays: Iterable[Named]) -> list[Placed]:
         """Copy arrays in; they must fit (see `size_of`)."""
         placed, offset = [], 0
-        for name, array in arrays.items():
+        for name, array in arrays:
             if array.dtype.kind == "O":
                 elements = [bytes(element) for element in array.ravel()]
                 joined = b"".join(elements)
@@ -73,14 +76,14 @@ class Segment:
             offset += _aligned(array.nbytes)
         return placed
 
-    def read(self, placed: Sequence[Placed], *, copy: bool) -> dict[str, Array]:
-        """The arrays that lie in it.
+    def read(self, placed: Sequence[Placed], *, copy: bool) -> list[Named]:
+        """The arrays that lie in it, in order.
 
         Args:
             placed: Where they are.
             copy: Whether they outlive the next write.
         """
-        return {where.name: self._array(where, copy=copy) for where in placed}
+        return [(where.name, self._array(where, copy=copy)) for where in placed]
 
     def _array(self, where: Placed, *, copy: bool) -> Array:
         if not where.kind:
@@ -99,19 +102,40 @@ class Segment:
         return array.reshape(where.shape)
 
 
-def new_segment(size_bytes: int) -> tuple[Segment, int]:
-    """A segment of at least so many bytes, and its descriptor, to be sent and closed."""
-    rounded = 1 << max(size_bytes, SIZE_BYTES_MIN).bit_length()
+def written(arrays: Sequence[Named]) -> tuple[Segment, list[Placed], int]:
+    """A new segment with these arrays in it, and its descriptor, to be sent and closed.
+
+    Raises:
+        OSError: There are too many open files, or there is too little memory.
+    """
+    size_bytes = 1 << max(size_of(arrays), SIZE_BYTES_MIN).bit_length()
     descriptor = _anonymous_file()
-    os.ftruncate(descriptor, rounded)
-    return Segment(descriptor, rounded), descriptor
+    try:
+        os.ftruncate(descriptor, size_bytes)
+        segment = Segment(descriptor, size_bytes)
+        return segment, segment.write(arrays), descriptor
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
-def size_of(arrays: Mapping[str, Array]) -> int:
+def mapped(descriptor: int, size_bytes: int) -> Segment:
+    """The segment behind a descriptor that came, which is closed.
+
+    Raises:
+        OSError: There is too little memory.
+    """
+    try:
+        return Segment(descriptor, size_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def size_of(arrays: Iterable[Named]) -> int:
     """Bytes that a segment needs for these arrays."""
     return sum(
         _aligned(sum(map(len, array.ravel())) if array.dtype.kind == "O" else array.nbytes)
-        for array in arrays.values()
+        for _, array in arrays
     )
 
 

@@ -1,0 +1,163 @@
+"""PyTorch: exported programs, TorchScript, and modules that the user names."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from xirang.backends.executable import OutOfMemory
+from xirang.backends.torch_place import Place, place_of
+from xirang.backends.torch_program import (
+    Program,
+    named_outputs,
+    open_exported,
+    open_module,
+    open_script,
+)
+from xirang.core.signature import TensorSpec
+from xirang.errors import InvalidRequest, InvalidSetting
+from xirang.tensors.packed import OFFSETS, offsets
+from xirang.tensors.tensor import NUMPY_TYPES, Array
+
+REFUSALS = (
+    "Guard failed:",  # a size beyond what the program was exported for
+    "Expected input at",
+    "Runtime assertion failed",
+    "index out of range in self",  # a token that no embedding has
+    "is out of bounds for dimension",
+)
+"""What PyTorch says when an input is at fault; it has no class of error for that."""
+
+
+class TorchExecutable:
+    """A program of PyTorch in its place."""
+
+    keeps_inputs = False
+
+    def __init__(self, program: Program, place: Place) -> None:
+        """Bind a program to where it runs."""
+        self._program = program
+        self._place = place
+        self._names = [spec.name for spec in program.outputs]
+        self.platform = program.platform
+        self.inputs = program.inputs
+        self.outputs = program.outputs
+        self.is_reentrant = program.is_reentrant
+        self.is_packed = program.is_packed
+        self.bounds = program.bounds
+        self.device = place.device
+
+    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """Run the program; see `Executable.run`."""
+        if self.is_packed and OFFSETS in inputs:
+            return self._run(inputs, wanted)
+        for spec in self.inputs:
+            _check(spec, inputs.get(spec.name))
+        given = {spec.name: inputs[spec.name] for spec in self.inputs}
+        return self._run_rows(given, wanted) if self.is_packed else self._run(given, wanted)
+
+    def _run_rows(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """Rows of one length, through a program that takes them end to end."""
+        varies = [spec.name for spec in self.inputs if _has_length(spec)]
+        rows, length = inputs[varies[0]].shape[:2]
+        flat = {
+            name: array.reshape(rows * length, *array.shape[2:]) if name in varies else array
+            for name, array in inputs.items()
+        }
+        flat[OFFSETS] = offsets(rows=[rows], lengths=[length])
+        outputs = self._run(flat, wanted)
+        return {
+            spec.name: outputs[spec.name].reshape(rows, length, *outputs[spec.name].shape[1:])
+            if _has_length(spec)
+            else outputs[spec.name]
+            for spec in self.outputs
+            if spec.name in outputs
+        }
+
+    def _run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        import torch
+
+        def call(tensors: dict[str, Any]) -> dict[str, Any]:
+            outputs = named_outputs(self._program.call(tensors), self._names)
+            return {name: outputs[name] for name in wanted}
+
+        try:
+            with torch.inference_mode():
+                outputs = self._place.run(call, inputs)
+        except (MemoryError, torch.OutOfMemoryError) as error:
+            raise OutOfMemory(str(error)) from error
+        except (AssertionError, IndexError, RuntimeError) as error:
+            raise _translated(error) from error
+        types = {spec.name: NUMPY_TYPES[spec.datatype] for spec in self.outputs}
+        return {name: array.astype(types[name], copy=False) for name, array in outputs.items()}
+
+
+def torch_file(path: Path, *, threads: int = 1, device: str = "auto") -> TorchExecutable:
+    """Load a .pt2 of `torch.export.save` or a .pt of `torch.jit.save`.
+
+    Args:
+        path: The file.
+        threads: Threads inside one run on the CPU.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    Raises:
+        InvalidSetting: PyTorch is not installed, or cannot load the file.
+    """
+    place = _place(str(path), threads=threads, device=device)
+    opened = open_exported if path.suffix == ".pt2" else open_script
+    return TorchExecutable(opened(path, device=place.device), place)
+
+
+def torch_module(
+    model: Any, *, name: str, threads: int = 1, device: str = "auto"
+) -> TorchExecutable:
+    """Wrap a module, a function over tensors, or something that makes one.
+
+    Args:
+        model: Has `inputs` and `outputs`, as a Python callable has, or `example_inputs`.
+        name: For errors.
+        threads: Threads inside one run on the CPU.
+        device: `auto`, `cpu`, `cuda` or `cuda:N`.
+
+    Raises:
+        InvalidSetting: PyTorch is not installed, or the model does not say what it takes.
+    """
+    place = _place(name, threads=threads, device=device)
+    return TorchExecutable(open_module(model, name=name, device=place.device), place)
+
+
+def _place(what: str, *, threads: int, device: str) -> Place:
+    try:
+        return place_of(device, threads=threads)
+    except ImportError as error:
+        raise InvalidSetting(f"{what} needs PyTorch: pip install 'xirang[torch]'") from error
+
+
+def _has_length(spec: TensorSpec) -> bool:
+    """Whether axis 1, which a packed program lays end to end with the rows, may vary."""
+    return len(spec.dims) > 1 and not isinstance(spec.dims[1], int)
+
+
+def _check(spec: TensorSpec, array: Array | None) -> None:
+    """Hold an input against its declaration: PyTorch would often take what nobody meant."""
+    if array is None:
+        raise InvalidRequest(f"input '{spec.name}' is missing")
+    fits = len(array.shape) == len(spec.dims) and all(
+        not isinstance(dim, int) or size == dim
+        for size, dim in zip(array.shape, spec.dims, strict=True)
+    )
+    if not fits or array.dtype != NUMPY_TYPES[spec.datatype]:
+        raise InvalidRequest(
+            f"input '{spec.name}' is {array.dtype} of shape {list(array.shape)}; "
+            f"expected {spec.datatype} of {list(spec.shape)}"
+        )
+
+
+def _translated(error: Exception) -> Exception:
+    """A class of error for what PyTorch only says in words; else the error itself."""
+    text = str(error)
+    if "can't allocate memory" in text or "not enough memory" in text:
+        return OutOfMemory(text)
+    if any(words in text for words in REFUSALS):
+        said = [line for line in text.splitlines() if line.strip()]
+        return InvalidRequest(f"the model refused its input: {said[-1].strip()}")
+    return error

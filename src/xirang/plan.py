@@ -1,0 +1,324 @@
+"""The command `xirang plan`: how much memory a model's runs take, and how little they could."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from xirang.backends.onnx_trace import Trace, trace
+from xirang.config import load_config
+from xirang.core.memory.law import Law, Traced, law_of
+from xirang.core.memory.lifetime import Lifetimes
+from xirang.core.memory.planner import STEPS, Plan, Planner
+from xirang.core.memory.validate import fault_of
+from xirang.core.signature import Layout, Signature, TensorSpec
+from xirang.engine.clock import MonotonicClock
+from xirang.engine.extent import shape_of
+from xirang.errors import InvalidSetting
+from xirang.lab.plan_page import plan_report
+from xirang.lab.report import shown
+from xirang.lab.simulate_report import make_console
+from xirang.repository.discover import Kind, Source, discover
+from xirang.repository.load import load
+from xirang.tensors.tensor import NUMPY_TYPES, Array
+
+ALIGNMENT = 64
+"""Blocks begin at cache lines, as the runtime's own do."""
+
+BATCHES, LENGTHS = (1, 8, 32), (16, 128, 256)
+BUDGET_MB = 128
+ROWS = (1, 2, 3)
+TINY = (16, 32, 48, 64, 128, 256)
+"""Lengths of the runs that the law is found from; rows × length stays within `ELEMENTS_MAX`."""
+
+ELEMENTS_MAX = 256
+MEASURED_MAX_BYTES = 1 << 28
+"""A run that is predicted to need more is not run to see whether it does."""
+
+Step = Callable[[str], None]
+Size = tuple[int, int]
+"""Rows and length."""
+
+
+def add_plan(subparsers: Any) -> None:
+    """Add the command to the command line."""
+    parser = subparsers.add_parser(
+        "plan",
+        help="say how much memory a model's runs take, and how large a batch a budget allows",
+        description="Run an ONNX model at tiny shapes, read from the runtime's own allocator which "
+        "tensor lives when, and find the law of its peak in rows and length. Then show what runs "
+        "of any shape take: each tensor apart, as the runtime reuses memory, and planned.",
+    )
+    parser.add_argument("path", metavar="MODEL", help="an ONNX file, or a folder with one")
+    numbers = {"type": int, "nargs": "+", "metavar": "N"}
+    parser.add_argument("--batch", default=BATCHES, help="rows of a run (1 8 32)", **numbers)
+    parser.add_argument("--length", help="lengths (16 128 256, where it takes them)", **numbers)
+    parser.add_argument("--budget", type=float, default=BUDGET_MB, metavar="MB", help="(128)")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
+    parser.add_argument(
+        "--json", nargs="?", const="-", metavar="FILE", help="JSON, on stdout without FILE"
+    )
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with pictures")
+    parser.set_defaults(run=_plan)
+
+
+def _plan(arguments: argparse.Namespace) -> int:
+    console = make_console(is_quiet=arguments.json == "-")
+    (source, *others) = discover([arguments.path])
+    if others or source.path is None or source.kind not in {Kind.ONNX, Kind.TEXT}:
+        raise InvalidSetting(f"{arguments.path}: expected one ONNX model")
+    if min(*arguments.batch, *(arguments.length or ()), 1) < 1 or arguments.budget <= 0:
+        raise InvalidSetting("--batch, --length and --budget: expected more than 0")
+    with _progress(console) as step:
+        step("loading and probing")
+        model = traced_model(source, arguments.config)
+        report = report_of(
+            model,
+            batches=sorted(set(arguments.batch)),
+            lengths=sorted(set(arguments.length or model.usual_lengths())),
+            budget_bytes=int(arguments.budget * 1e6),
+            step=step,
+        )
+    _show(console, report)
+    if arguments.json == "-":
+        sys.stdout.write(json.dumps(report) + "\n")
+    elif arguments.json is not None:
+        Path(arguments.json).write_text(json.dumps(report) + "\n", encoding="utf-8")
+    if arguments.html is not None:
+        plan_report(report).write(arguments.html)
+        console.print(f"report: {arguments.html}")
+    return 0
+
+
+@dataclass(frozen=True, slots=True)
+class TracedModel:
+    """A model that can be run at chosen shapes.
+
+    Attributes:
+        name: Its name.
+        path: The ONNX file.
+        signature: What its axes mean.
+        tiny: Lengths for the law, ascending; none if nothing varies.
+    """
+
+    name: str
+    path: Path
+    signature: Signature
+    tiny: tuple[int, ...]
+
+    def traces(self, sizes: Sequence[Size], *, is_default: bool = False) -> list[Trace]:
+        """A run of each size."""
+        return trace(self.path, [self._feed(*size) for size in sizes], is_default=is_default)
+
+    def law(self, *, alignment: int = 1) -> Law:
+        """The law of its peak, and the names of the blocks."""
+        sizes = self.calibration()
+        return law_from(sizes, self.traces(sizes), alignment=alignment)
+
+    def calibration(self) -> list[Size]:
+        """Tiny shapes, small ones first, that tell the terms of the law apart."""
+        lengths = self.tiny or (1,)
+        rows = ROWS if self.signature.is_batched else (1,)
+        if self.signature.rows_fixed:
+            rows = (self.signature.rows_fixed,)
+        sizes = {
+            (r, n) for r in rows for n in lengths if r * n <= max(ELEMENTS_MAX, lengths[0] * r)
+        }
+        return sorted(sizes, key=lambda size: (prod(size), size[1]))
+
+    def usual_lengths(self) -> Sequence[int]:
+        """Lengths to show unless others are asked for."""
+        if not self.tiny:
+            return (1,)
+        shortest, longest = self.tiny[0], self.tiny[-1]
+        return [n for n in LENGTHS if shortest <= n <= longest] or (shortest, longest)
+
+    def _feed(self, rows: int, length: int) -> dict[str, Array]:
+        lengths = (length,) * self.signature.lengths
+        return {
+            spec.name: _filled(spec, self.signature.input_layout(spec.name), rows, lengths)
+            for spec in self.signature.inputs
+        }
+
+
+def law_from(sizes: Sequence[Size], traces: Sequence[Trace], *, alignment: int) -> Law:
+    """The law behind traces of these sizes."""
+    pairs = zip(sizes, traces, strict=True)
+    return law_of([Traced(*s, t.lifetimes, t.unseen) for s, t in pairs], alignment=alignment)
+
+
+def _filled(spec: TensorSpec, layout: Layout, rows: int, lengths: tuple[int, ...]) -> Array:
+    shape = shape_of(spec, layout, rows=rows, lengths=lengths)
+    if spec.datatype == "BYTES":
+        return np.full(shape, b"", object)
+    # One padded position: a model that leaves a mask of ones alone must show its usual way.
+    filled = np.full(shape, layout.real_value if layout.is_mask else 0, NUMPY_TYPES[spec.datatype])
+    if layout.is_mask and filled.size > 1:
+        filled.flat[-1] = layout.pad_value
+    return filled
+
+
+def traced_model(source: Source, config_file: Path | None = None) -> TracedModel:
+    """Load and probe a model, as `xirang check` does.
+
+    Raises:
+        InvalidSetting: It cannot be loaded.
+    """
+    assert source.path is not None
+    config = load_config(file=config_file)
+    loaded = load(source, config.settings_of(source.name), clock=MonotonicClock())
+    signature = loaded.model.signature
+    taken = [set(sizes) for sizes in (loaded.findings.lengths_run if loaded.findings else ())]
+    known = tuple(sorted(set.intersection(*taken))) if taken else ()
+    model = TracedModel(source.name, source.path, signature, known)
+    if signature.lengths != 1 or not known:
+        return model
+    longest = loaded.model.shapes.length_max or TINY[-1]
+    wide = replace(model, tiny=tuple(n for n in TINY if known[0] <= n <= longest))
+    try:
+        wide.traces([(1, n) for n in wide.tiny[-1:]])
+    except InvalidSetting:  # it takes no rows as long as that
+        return model
+    return wide
+
+
+def report_of(
+    model: TracedModel,
+    *,
+    batches: Sequence[int],
+    lengths: Sequence[int],
+    budget_bytes: int,
+    step: Step,
+) -> dict[str, Any]:
+    """Everything, as plain values."""
+    step("tracing tiny runs")
+    calibration = model.calibration()
+    traces = model.traces(calibration)
+    law = law_from(calibration, traces, alignment=ALIGNMENT)
+    exact = law_from(calibration, traces, alignment=1)
+    lengths = [n for n in lengths if model.tiny] or [1]
+    if not model.signature.is_batched or model.signature.rows_fixed:
+        batches = [model.signature.rows_fixed or 1]
+    sizes = sorted(((b, n) for b in batches for n in lengths), key=prod)
+    measured = [size for size in sizes if exact.peak_bytes(*size) <= MEASURED_MAX_BYTES]
+    step("running the shapes asked for, each tensor apart")
+    apart = dict(zip(measured, model.traces(measured), strict=True)) if measured else {}
+    step("running them as the runtime does by default")
+    default = (
+        dict(zip(measured, model.traces(measured, is_default=True), strict=True))
+        if measured
+        else {}
+    )
+    runs, largest = [], None
+    for size in sizes:
+        step(f"planning {size[0]} × {size[1]}")
+        lifetimes = law.regimes[0].lifetimes(*size).aligned(ALIGNMENT)
+        largest = (lifetimes, planned(lifetimes))
+        runs.append(_run(size, *largest, exact, apart.get(size), default.get(size)))
+    assert largest is not None
+    return {
+        "model": model.name,
+        "calibrated_at": calibration,
+        "regimes": len(law.regimes),
+        "blocks": len(law.regimes[0].slots),
+        "inexact": [traces[0].names[slot] for slot in law.regimes[0].inexact],
+        "peaks": [[list(p.numerators), p.denominator] for p in exact.peaks],
+        "budget_bytes": budget_bytes,
+        "rows_max": {str(n): law.rows_max(n, budget_bytes) for n in lengths},
+        "runs": runs,
+        "picture": _picture(traces[0].names, *largest),
+    }
+
+
+def planned(lifetimes: Lifetimes, *, steps_max: int = STEPS) -> Plan:
+    """A plan that the naive validator has found no fault in."""
+    planner = Planner(lifetimes)
+    while planner.steps < steps_max and planner.advance():
+        pass
+    fault = fault_of(lifetimes, planner.plan.offsets, planner.plan.height_bytes)
+    assert fault is None, fault
+    return planner.plan
+
+
+def _run(
+    size: Size,
+    lifetimes: Lifetimes,
+    plan: Plan,
+    law: Law,
+    apart: Trace | None,
+    default: Trace | None,
+) -> dict[str, Any]:
+    return {
+        "rows": size[0],
+        "length": size[1],
+        "sum_bytes": lifetimes.sum_bytes,
+        "runtime_bytes": default.peak_bytes if default else None,
+        "runtime_held_bytes": default.held_bytes if default else None,
+        "plan_bytes": plan.height_bytes,
+        "bound_bytes": plan.bound_bytes,
+        "predicted_bytes": law.peak_bytes(*size),
+        "real_bytes": apart.peak_bytes if apart else None,
+        "unexplained_bytes": apart.unexplained_bytes if apart else None,
+    }
+
+
+def _picture(names: Sequence[str], lifetimes: Lifetimes, plan: Plan) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "start": start, "end": end, "offset_bytes": offset, "size_bytes": size}
+        for name, start, end, offset, size in zip(
+            names,
+            lifetimes.starts,
+            lifetimes.ends,
+            plan.offsets,
+            lifetimes.sizes_bytes,
+            strict=True,
+        )
+        if size
+    ]
+
+
+@contextmanager
+def _progress(console: Any) -> Iterator[Step]:
+    """One line that says what is being done."""
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda words: bar.update(task, description=words)
+
+
+MB_COLUMNS = {
+    "each tensor apart": "sum_bytes",
+    "runtime's reuse": "runtime_bytes",
+    "plan": "plan_bytes",
+    "lower bound": "bound_bytes",
+    "law": "predicted_bytes",
+    "real peak": "real_bytes",
+}
+
+
+def _show(console: Any, report: Mapping[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table("rows", "length", *MB_COLUMNS, title=f"{report['model']}, MB a run")
+    for run in report["runs"]:
+        cells = [run[key] for key in MB_COLUMNS.values()]
+        megabytes = ["–" if cell is None else shown(cell / 1e6) for cell in cells]
+        table.add_row(str(run["rows"]), str(run["length"]), *megabytes)
+    console.print(table)
+    budget = shown(report["budget_bytes"] / 1e6)
+    largest = ", ".join(f"{rows} of length {n}" for n, rows in report["rows_max"].items())
+    console.print(f"In {budget} MB the largest batch has {largest}.", soft_wrap=True)
+    if report["inexact"]:
+        names = ", ".join(report["inexact"][:3])
+        console.print(
+            f"{len(report['inexact'])} blocks follow no law exactly: {names}", soft_wrap=True
+        )

@@ -1,0 +1,1 @@
+"""Triton's model configuration: read, checked, completed, and put into xirang's own terms."""
