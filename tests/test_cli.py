@@ -5,6 +5,7 @@ import pytest
 from xirang import cli
 from xirang.config import options_of
 from xirang.errors import InvalidSetting, NotReady
+from xirang.frontends.keys import load_keys
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def test_options_win_over_the_environment_and_that_over_the_file(served, tmp_pat
     assert config.settings_of("m").queue == 9
 
 
-@pytest.mark.parametrize("command", ["serve", "fetch", "demo", "load", "simulate"])
+@pytest.mark.parametrize("command", ["serve", "check", "fetch", "demo", "load", "simulate"])
 def test_every_command_explains_itself(command, capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([command, "--help"])
@@ -109,3 +110,13 @@ def test_the_version_is_told(capsys):
     with pytest.raises(SystemExit):
         cli.main(["--version"])
     assert capsys.readouterr().out.strip()
+
+
+def test_a_key_is_made_for_its_holder_and_its_entry_for_the_file(capsys, tmp_path):
+    assert cli.main(["key", "shop"]) == 0
+    told = capsys.readouterr()
+    (tmp_path / "keys.toml").write_text(told.out)
+    keys = load_keys(tmp_path / "keys.toml")
+    assert keys.of({b"x-api-key": told.err.strip().encode()}).name == "shop"
+    assert cli.main(["key", "no name"]) == 2
+    assert "expected letters, digits, - and _" in capsys.readouterr().err

@@ -17,7 +17,9 @@ from xirang.core.policy import Policy
 from xirang.core.run import Trigger
 from xirang.core.scheduler import Scheduler
 from xirang.frontends.cold import EXTENSIONS
+from xirang.lab.replay_command import add_replay
 from xirang.lab.simulate import add_simulate
+from xirang.lab.tune_command import add_tune
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.repository.minilm import prepare
@@ -137,13 +139,22 @@ def test_the_extensions_are_those_of_the_code():
     assert re.findall(r"`(\w+)`", told) == list(EXTENSIONS)
 
 
-def test_the_simulators_options_are_those_of_the_code():
+def options_of_command(add):
     parser = argparse.ArgumentParser()
-    add_simulate(parser.add_subparsers())
-    (simulate,) = parser._subparsers._group_actions[0].choices.values()
-    known = {word for action in simulate._actions for word in action.option_strings}
-    told = set(re.findall(r"--[a-z][a-z-]*", page("docs/simulator.md")))
-    assert told == known - {"-h", "--help"}
+    add(parser.add_subparsers())
+    (command,) = parser._subparsers._group_actions[0].choices.values()
+    known = {word for action in command._actions for word in action.option_strings}
+    return known - {"-h", "--help"}
+
+
+def test_the_simulators_options_are_those_of_the_code():
+    simulated, _, rest = page("docs/simulator.md").partition("\n## Tuning\n")
+    tuned, _, replayed = rest.partition("\n## Replay\n")
+    told = [set(re.findall(r"--[a-z][a-z-]*", part)) for part in (simulated, tuned, replayed)]
+    known = [options_of_command(add) for add in (add_simulate, add_tune, add_replay)]
+    assert told[0] == known[0]
+    assert known[1] - known[0] <= told[1] <= known[1]
+    assert {"--simulate"} <= told[2] <= known[2]
 
 
 # ---------------------------------------------------------------------- architecture

@@ -20,6 +20,7 @@ RUN_BY_A_TEST = {
     "callable/client.py",
     "onnx/make_model.py",
     "onnx/client.py",
+    "torch/make_model.py",
 }
 
 
@@ -82,6 +83,17 @@ def test_a_callable_and_its_client(monkeypatch):
 def test_an_onnx_model_and_its_client(tmp_path):
     assert run("onnx/make_model.py", "tiny.onnx", folder=tmp_path) == "wrote tiny.onnx\n"
     with ServerProcess([tmp_path / "tiny.onnx"]) as server:
+        text = run("onnx/client.py", server.url.removeprefix("http://"))
+    assert "[[4. 0.]\n [12. 0.]]" in text.replace("[ 4.", "[4.").replace("  ", " ")
+    assert "2 rows in 1 runs" in text
+
+
+@pytest.mark.e2e
+@pytest.mark.slow
+def test_a_pytorch_model_and_the_same_client(tmp_path):
+    pytest.importorskip("torch")
+    assert run("torch/make_model.py", "tiny.pt2", folder=tmp_path) == "wrote tiny.pt2\n"
+    with ServerProcess([tmp_path / "tiny.pt2"]) as server:
         text = run("onnx/client.py", server.url.removeprefix("http://"))
     assert "[[4. 0.]\n [12. 0.]]" in text.replace("[ 4.", "[4.").replace("  ", " ")
     assert "2 rows in 1 runs" in text

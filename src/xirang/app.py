@@ -5,24 +5,29 @@ import contextlib
 import gc
 import logging
 import signal
-import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from xirang.config import Config, load_config
+from xirang.core.admission.levels import Thresholds
+from xirang.core.scheduler import Scheduler
 from xirang.engine.clock import MonotonicClock
 from xirang.engine.engine import Engine
 from xirang.errors import InvalidSetting
-from xirang.frontends.cold import cold_app
-from xirang.frontends.http import serve_protocol
-from xirang.frontends.routes import hot_routes
+from xirang.frontends.doors import Doors
+from xirang.observe.recorder import RecordedScheduler, Recorder
+from xirang.observe.recording import Ground
+from xirang.repository.catalogue import Catalogue
+from xirang.repository.costs import keep
 from xirang.repository.discover import Source, discover
 from xirang.repository.load import Loaded, cores, load as load_model
 from xirang.text.tokenizer import TextModel
 
 log = logging.getLogger("xirang")
+
+KEEP_EVERY_S = 300.0
+"""What was learned is also kept while serving, for a process that is killed."""
 
 
 def load(*paths: str, **settings: Any) -> Engine:
@@ -33,20 +38,21 @@ def load(*paths: str, **settings: Any) -> Engine:
 
     Args:
         paths: What `xirang serve` takes: ONNX files, folders, `module:name`.
-        settings: Fields of `config.ModelSettings`.
+        settings: Fields of `config.ModelSettings`; callables stay in this process by default.
 
     Raises:
         InvalidSetting: A path holds no model, or a setting is impossible.
     """
-    config = load_config(environment={}, options=settings)
+    config = load_config(environment={}, options={"process": "no"} | settings)
     engine = Engine(parallelism=cores())
     for source in _discover(paths, config):
         engine.add(_load(source, config).model)
+    engine.economy.check()
     return engine
 
 
 def serve(paths: Sequence[str], config: Config, *, on_ready: Callable[[str], None] = print) -> int:
-    """Serve models over HTTP until SIGTERM or SIGINT; then finish what is in.
+    """Serve models over HTTP and gRPC until SIGTERM or SIGINT; then finish what is in.
 
     Args:
         paths: As for `load`.
@@ -60,8 +66,8 @@ def serve(paths: Sequence[str], config: Config, *, on_ready: Callable[[str], Non
         level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
     sources = _discover(paths, config)  # what is wrong is told before the port is taken
-    with _listen(config.host, config.http_port) as listener:
-        return _run_on_loop(_Service(sources, config, listener, on_ready).run)
+    with Doors(config) as doors:
+        return _run_on_loop(_Service(sources, config, doors, on_ready).run)
 
 
 def _run_on_loop(main: Callable[[], Any]) -> int:
@@ -76,15 +82,6 @@ def _run_on_loop(main: Callable[[], Any]) -> int:
         return result
 
 
-class _Server(uvicorn.Server):
-    """Leaves signals to us: we drain the engine first, and exit with 0."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Take no signal."""
-        yield
-
-
 class _Service:
     """A server from its first bound port to its last answer."""
 
@@ -92,55 +89,63 @@ class _Service:
         self,
         sources: Sequence[Source],
         config: Config,
-        listener: socket.socket,
+        doors: Doors,
         on_ready: Callable[[str], None],
     ) -> None:
         self._sources = sources
         self._config = config
-        self._listener = listener
+        self._doors = doors
         self._on_ready = on_ready
-        self._engine = Engine(parallelism=cores(), is_loading=True)
+        ground = _ground(config, doors)
+        self._recorder = _recorder(config, ground)
+        self._engine = Engine(
+            parallelism=cores(), is_loading=True, scheduler=_scheduler(self._recorder, ground)
+        )
+        self._loaded: list[Loaded] = []
         self._texts: dict[str, TextModel] = {}
+        self._engine.needs_all = config.strict_readiness
+        self._catalogue = Catalogue(self._engine, config, self._texts)
         self._stop = asyncio.Event()
+        self._hurry = asyncio.Event()
 
     async def run(self) -> int:
         """Listen, load, serve, drain."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, self._signalled)
         await self._engine.start()
-        server = self._server()
-        serving = asyncio.ensure_future(server.serve(sockets=[self._listener]))
+        serving = self._doors.open(self._engine, self._texts, self._catalogue)
+        status = 1
         try:
             await self._load_all()
             if not self._stop.is_set():
-                stopping = asyncio.ensure_future(self._stop.wait())
-                await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
-                stopping.cancel()
+                await self._serve_until_stopped(serving)
+            await self._retire()
             status = await self._drain()
-            server.force_exit = status != 0  # whoever is left has waited long enough
             return status
         finally:
-            server.should_exit = True
+            self._doors.shut(by_force=status != 0)  # whoever is left has waited long enough
             await serving
+            self._keep_learned()
+            if self._recorder is not None:
+                self._recorder.close()
 
-    def _server(self) -> _Server:
-        body_bytes_max = self._config.body_mib_max << 20
-        protocol = serve_protocol(
-            hot_routes(self._engine, self._texts), body_bytes_max=body_bytes_max
-        )
-        return _Server(
-            uvicorn.Config(
-                cold_app(self._engine, self._texts),
-                http=protocol,
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=max(1, int(self._config.exit_timeout_s)),
-            )
-        )
+    def _signalled(self) -> None:
+        (self._hurry if self._stop.is_set() else self._stop).set()
+
+    async def _serve_until_stopped(self, serving: "asyncio.Future[Any]") -> None:
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
+        watching = asyncio.ensure_future(self._catalogue.watch())
+        waiting: list[asyncio.Future[Any]] = [serving, stopping]
+        while not any(future.done() for future in waiting):
+            await asyncio.wait(waiting, timeout=KEEP_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            self._keep_learned()
+        watching.cancel()
+        stopping.cancel()
+
+    def _keep_learned(self) -> None:
+        for loaded in (*self._loaded, *self._catalogue.loaded()):
+            keep(loaded.learned, loaded.cost_kind, loaded.model.cost)
 
     async def _load_all(self) -> None:
         loop = asyncio.get_running_loop()
@@ -152,16 +157,39 @@ class _Service:
             if loaded.text is not None:
                 self._texts[source.name] = loaded.text
             self._engine.add(loaded.model)
+            self._loaded.append(loaded)
             log.info("serving %s: %s", source.name, loaded.model.verdict)
+        if not await self._catalogue_opened():
+            return
+        self._engine.economy.check()
         # What lives now lives for good: the collector need not look at it again.
         gc.collect()
         gc.freeze()
         gc.set_threshold(50_000, 20, 100)
         self._engine.set_loaded()
-        host, port = self._listener.getsockname()[:2]
-        self._on_ready(
-            f"xirang serves {', '.join(self._engine.model_names())} on http://{host}:{port}"
-        )
+        names = ", ".join(self._engine.model_names())
+        places = " and ".join(filter(None, (self._doors.url, self._doors.grpc_url)))
+        self._on_ready(f"xirang serves {names} on {places}")
+
+    async def _catalogue_opened(self) -> bool:
+        """Load the repositories; false if the server is to stop before that is done."""
+        opening = asyncio.ensure_future(self._catalogue.open())
+        stopping = asyncio.ensure_future(self._stop.wait())
+        await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not opening.done():
+            opening.cancel()
+            return False
+        await opening
+        return True
+
+    async def _retire(self) -> None:
+        """Say that we go, and serve on for whoever has not heard it yet."""
+        self._engine.retire()
+        if self._config.grace_s and self._engine.model_names():
+            log.info("no longer ready; serving for another %g s", self._config.grace_s)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._hurry.wait(), self._config.grace_s)
 
     async def _drain(self) -> int:
         log.info("draining")
@@ -177,7 +205,7 @@ def _discover(paths: Sequence[str], config: Config) -> list[Source]:
     sources = discover(paths)
     names = {source.name for source in sources}
     unknown = sorted(config.models.keys() - names)
-    if unknown:
+    if unknown and not config.model_repository:  # there may be a model of that name some day
         raise InvalidSetting(
             f"there are settings for {unknown}, which are not served; served are {sorted(names)}"
         )
@@ -188,14 +216,28 @@ def _load(source: Source, config: Config) -> Loaded:
     return load_model(source, config.settings_of(source.name), clock=MonotonicClock())
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen()  # from now on the port is taken for others who would bind it
-    except OSError as error:
-        listener.close()
-        raise InvalidSetting(f"cannot listen on {host}:{port}: {error.strerror}") from error
-    return listener
+def _ground(config: Config, doors: Doors) -> Ground:
+    """What the scheduler begins with."""
+    low, all_of_them, degrade = config.overload_levels
+    depths = config.overload_depths
+    return Ground(
+        {"cpu": cores()},
+        Thresholds(
+            low, all_of_them, degrade, (depths[0], depths[1], depths[2]) if depths else None
+        ),
+        doors.allowances(),
+    )
+
+
+def _recorder(config: Config, ground: Ground) -> Recorder | None:
+    if not config.record:
+        return None
+    return Recorder(Path(config.record), size_bytes=config.record_mib << 20, ground=ground)
+
+
+def _scheduler(recorder: Recorder | None, ground: Ground) -> Scheduler:
+    if recorder is None:
+        return Scheduler(
+            devices=ground.devices, thresholds=ground.thresholds, allowances=ground.allowances
+        )
+    return RecordedScheduler(ground, recorder=recorder)

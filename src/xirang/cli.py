@@ -1,4 +1,4 @@
-"""The command line: `xirang serve | demo | fetch | load | simulate`."""
+"""The command line `xirang`: serve, check, key, demo, fetch, load, simulate, replay, tune."""
 
 import argparse
 import sys
@@ -8,11 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from xirang.app import serve
+from xirang.check import add_check
 from xirang.config import load_config, options_of
 from xirang.errors import InvalidSetting, XirangError
+from xirang.frontends.keys import new_key
 from xirang.lab.demo import add_demo
+from xirang.lab.explain_command import add_explain
 from xirang.lab.load import add_load
+from xirang.lab.replay_command import add_replay
 from xirang.lab.simulate import add_simulate
+from xirang.lab.top import add_top
+from xirang.lab.tune_command import add_tune
+from xirang.plan import add_plan
 from xirang.repository.minilm import prepare
 
 
@@ -42,22 +49,29 @@ def _parser() -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(required=True, metavar="command")
     _add_serve(subparsers)
     _add_fetch(subparsers)
+    add_check(subparsers)
+    add_plan(subparsers)
+    _add_key(subparsers)
     add_demo(subparsers)
     add_load(subparsers)
     add_simulate(subparsers)
+    add_replay(subparsers)
+    add_tune(subparsers)
+    add_top(subparsers)
+    add_explain(subparsers)
     return parser
 
 
 def _add_serve(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         "serve",
-        help="serve models over HTTP",
-        description="Serve models over HTTP until SIGTERM; then finish what is in and exit with 0. "
-        "Every option is also a line of a TOML file and a variable XIRANG_NAME.",
+        help="serve models over HTTP and gRPC",
+        description="Serve models over HTTP and gRPC until SIGTERM; then finish what is in and "
+        "exit with 0. Every option is also a line of a TOML file and a variable XIRANG_NAME.",
     )
     parser.add_argument(
         "paths",
-        nargs="+",
+        nargs="*",
         metavar="PATH",
         help="an ONNX file, a folder with model.onnx (and tokenizer.json for a text model), "
         "a folder of such, or a Python callable as module:name; NAME=PATH gives a name",
@@ -71,18 +85,38 @@ def _add_serve(subparsers: Any) -> None:
             metavar="VALUE",
             help=f"{option.help} (default: {option.default})",
         )
-    parser.set_defaults(run=_serve)
+    parser.set_defaults(run=_serve, refuse=parser.error)
 
 
 def _serve(arguments: argparse.Namespace) -> int:
     given = vars(arguments)
     options = {o.name: given[o.name] for o in options_of() if o.name in given}
     config = load_config(file=arguments.config, options=options)
+    if not arguments.paths and not config.model_repository:
+        arguments.refuse("expected a PATH, or --model-repository")
     return serve(arguments.paths, config, on_ready=_say)
 
 
 def _say(line: str) -> None:
     print(line, flush=True)
+
+
+def _add_key(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "key",
+        help="make an API key, and the entry that lets it in",
+        description="Make an API key for NAME. The key goes to standard error, for its holder; "
+        "the entry with its hash to standard output, for the file of `xirang serve --keys FILE`.",
+    )
+    parser.add_argument("name", metavar="NAME")
+    parser.set_defaults(run=_key)
+
+
+def _key(arguments: argparse.Namespace) -> int:
+    key, entry = new_key(arguments.name)
+    print(key, file=sys.stderr)
+    print(entry, end="")
+    return 0
 
 
 def _add_fetch(subparsers: Any) -> None:

@@ -24,6 +24,8 @@ def test_what_the_document_allows_is_answered_as_it_says(house):
     operations = [result.ok() for result in document.get_all_operations()]
     assert len(operations) >= 15
     for operation in operations:
+        if "callables" in operation.path or "hold" in operation.path:
+            continue  # raises on purpose, for other tests
 
         @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
         @given(case=operation.as_strategy())

@@ -23,7 +23,12 @@ class PuppetModel:
     version: str = "1"
     platform: str = "python"
     is_ready: bool = True
+    budget_ns: int = 10_000_000_000
     config: dict = field(default_factory=dict)
+
+    @property
+    def versions(self):
+        return (self.version,)
 
 
 def spec(name, datatype, *dims):
@@ -36,9 +41,9 @@ def echo_model(name="echo", datatype="FP32", version="1"):
     )
 
 
-def answer_of(outputs):
+def answer_of(outputs, version="1"):
     """An answer with those outputs, from a run of its own."""
-    return Answer(outputs, 0, Ran(1, 0.0, 0, 0))
+    return Answer(outputs, 0, Ran(1, 0.0, 0, 0), version=version)
 
 
 @dataclass
@@ -61,7 +66,10 @@ class PuppetService:
         self.tickets = []
         self.is_prompt = is_prompt
         self.refusal = None
+        self.time_ns = 0
         self.is_up = True
+        self.watches = []
+        self.off = set()
 
     def submit(self, call):
         self.model(call.model, call.version)
@@ -82,7 +90,8 @@ class PuppetService:
     def echo(self, call):
         arrays = {name: to_array(tensor) for name, tensor in call.inputs.items()}
         names = call.outputs or tuple(arrays)
-        return answer_of({name: arrays[name] for name in names})
+        version = self.models[call.model].version
+        return answer_of({name: arrays[name] for name in names}, version)
 
     def model(self, name, version=None):
         if name not in self.models:
@@ -94,8 +103,22 @@ class PuppetService:
             )
         return model
 
+    def now_ns(self):
+        return self.time_ns
+
+    def index(self, *, only_ready=False):
+        states = {True: "READY", False: "UNAVAILABLE"}
+        return [
+            {"name": each.name, "version": each.version, "state": states[each.is_ready]}
+            for each in self.models.values()
+            if each.is_ready or not only_ready
+        ]
+
     def model_names(self):
         return list(self.models)
+
+    def is_off(self, function):
+        return function in self.off
 
     def is_live(self):
         return self.is_up
@@ -105,10 +128,38 @@ class PuppetService:
 
     def statistics(self, name=None):
         names = self.models if name is None else [name]
-        return {"model_stats": [{"name": each, "version": "1"} for each in names]}
+        versions = {each: self.models[each].version for each in names}
+        return {"model_stats": [{"name": n, "version": v} for n, v in versions.items()]}
 
-    def metrics_text(self):
-        return "# TYPE xirang_requests_total counter\nxirang_requests_total 3\n"
+    def metrics_text(self, *, is_open=False):
+        end = "# EOF\n" if is_open else ""
+        return "# TYPE xirang_requests_total counter\nxirang_requests_total 3\n" + end
+
+    def costs(self):
+        return {"models": [{"model": name} for name in self.models]}
+
+    def watch(self):
+        watch = PuppetWatch()
+        self.watches.append(watch)
+        return watch
+
+
+class PuppetWatch:
+    """Numbers its frames."""
+
+    def __init__(self):
+        self.bounds = {"spans_ms": [1.0], "batch_rows": [1]}
+        self.frames = 0
+        self.is_closed = False
+        self.end = {"is_draining": False, "is_off": False}
+
+    def frame(self):
+        assert not self.is_closed
+        self.frames += 1
+        return {"now_ms": self.frames * 1000.0, "models": []} | self.end
+
+    def close(self):
+        self.is_closed = True
 
 
 class PuppetText:
@@ -278,7 +329,7 @@ def connect(match, *, app=None, beside=None, **limits):
 
     With `beside` it is one more of the same server.
     """
-    kind = serve_protocol(match, **limits)
+    kind = serve_protocol(match, **limits) if beside is None else type(beside)
     config = Config(app or cold_echo, http=kind, log_config=None, lifespan="off")
     config.load()
     loop, line = PuppetLoop(), Line()

@@ -1,13 +1,17 @@
 """The ASGI application, called in process: goldens of every URL that is not hot."""
 
 import asyncio
+import hashlib
 from types import SimpleNamespace
 
 import orjson
 import pytest
+from starlette.responses import Response
+from starlette.routing import Route
 from tests.frontends.puppets import PuppetModel, PuppetService, PuppetText, spec
 
-from xirang.frontends.cold import BODY_BYTES_MAX, cold_app
+from xirang.frontends.cold import BODY_BYTES_MAX, admin_app, cold_app
+from xirang.frontends.keys import Grant, Keys
 
 MODEL = PuppetModel(
     "echo",
@@ -30,7 +34,7 @@ NOT_FOUND = b'{"error":"Not Found"}'
 NOT_ALLOWED = b'{"error":"Method Not Allowed"}'
 INDEX = b'[{"name":"echo","version":"3","state":"READY"}'
 INDEX_ALL = INDEX + b',{"name":"slow","version":"1","state":"UNAVAILABLE"}]'
-STATS = b'{"model_stats":[{"name":"echo","version":"1"}]}'
+STATS = b'{"model_stats":[{"name":"echo","version":"3"}]}'
 CARD = b'{"id":"org/text","object":"model","created":0,"owned_by":"xirang"}'
 
 
@@ -49,7 +53,7 @@ def ask(service):
     return call
 
 
-async def exchange(app, verb, path, body=b""):
+async def exchange(app, verb, path, body=b"", headers=()):
     """One request through an ASGI application."""
     scope = {
         "type": "http",
@@ -58,7 +62,7 @@ async def exchange(app, verb, path, body=b""):
         "raw_path": path.encode(),
         "root_path": "",
         "query_string": b"x=1",
-        "headers": [],
+        "headers": list(headers),
     }
     sent = []
 
@@ -132,6 +136,7 @@ def test_server_tells_only_what_works(ask, path):
     assert found["extensions"] == [
         "binary_tensor_data",
         "model_configuration",
+        "model_repository",
         "statistics",
         "parameters",
         "schedule_policy",
@@ -161,6 +166,18 @@ def test_metrics_are_prometheus_text(ask):
     assert b"xirang_requests_total 3\n" in response.body
 
 
+def test_metrics_are_openmetrics_to_who_asks_for_them(service):
+    accept = (b"accept", b"application/openmetrics-text;version=1.0.0,text/plain;q=0.5")
+    response = asyncio.run(exchange(cold_app(service, {}), "GET", "/metrics", b"", [accept]))
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1")
+    assert response.body.endswith(b"# EOF\n")
+
+
+def test_costs_are_told(ask):
+    found = orjson.loads(ask("GET", "/v2/xirang/costs").body)
+    assert [each["model"] for each in found["models"]] == ["echo", "slow"]
+
+
 def test_front_page_names_the_endpoints(ask):
     assert b"/v2/models/{model}/infer" in ask("GET", "/").body
 
@@ -179,7 +196,7 @@ def test_unknown_model_in_openai_form(ask):
 
 def test_fault_of_ours_is_not_told(service):
     app = cold_app(service, {})
-    service.metrics_text = lambda: 1 / 0
+    service.metrics_text = lambda **_: 1 / 0
     told = []
 
     async def run():
@@ -201,3 +218,70 @@ async def collect(app, told):
         told.append(message)
 
     await app(scope, None, send)
+
+
+# ---------------------------------------------------------------------- keys
+
+
+def keys_of(**grants):
+    """Each holder's key is its own name."""
+    return Keys(
+        {
+            name: Grant(hashlib.sha256(name.encode()).hexdigest(), name=name, admin=is_admin)
+            for name, is_admin in grants.items()
+        }
+    )
+
+
+async def _switch(_):
+    return Response("switched")
+
+
+MANAGING = (Route("/v2/switch/{name}", _switch, methods=["POST"]),)
+KEYS = keys_of(client=False, boss=True)
+
+
+def status(app, verb, path, key=None):
+    headers = [] if key is None else [(b"authorization", b"Bearer " + key.encode())]
+    return asyncio.run(exchange(app, verb, path, headers=headers)).status
+
+
+@pytest.mark.parametrize("path", ["/", "/metrics", "/v2/health/live", "/v2/health/ready"])
+def test_probes_and_scrapers_need_no_key(service, path):
+    service.models.pop("slow")
+    assert status(cold_app(service, {}, KEYS), "GET", path) == 200
+
+
+@pytest.mark.parametrize("path", ["/v2", "/v2/models/echo", "/v1/models", "/v2/models/stats"])
+def test_the_rest_does(service, path):
+    app = cold_app(service, {}, KEYS)
+    assert status(app, "GET", path) == 401
+    assert status(app, "GET", path, "guess") == 401
+    assert status(app, "GET", path, "client") == 200
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"), [(None, 401), ("guess", 401), ("client", 403), ("boss", 200)]
+)
+@pytest.mark.parametrize("is_apart", [False, True])
+def test_managing_needs_a_key_that_may(service, key, expected, is_apart):
+    app = admin_app(service, KEYS, MANAGING) if is_apart else cold_app(service, {}, KEYS, MANAGING)
+    assert status(app, "POST", "/v2/switch/x", key) == expected
+    assert status(app, "GET", "/v2/switch/x", "boss") == 405
+
+
+def test_without_keys_whoever_reaches_the_port_may_manage(service):
+    assert status(admin_app(service, None, MANAGING), "POST", "/v2/switch/x") == 200
+    assert status(cold_app(service, {}, None, MANAGING), "POST", "/v2/switch/x") == 200
+
+
+def test_where_managing_has_a_port_apart_the_other_knows_nothing_of_it(service):
+    assert status(cold_app(service, {}, KEYS), "POST", "/v2/switch/x", "boss") == 404
+
+
+def test_the_port_for_operators_tells_how_the_server_is_and_infers_nothing(service):
+    app = admin_app(service, None, MANAGING)
+    for path in ("/metrics", "/v2/health/live", "/v2", "/v2/models/stats"):
+        assert status(app, "GET", path) == 200
+    for verb, path in (("GET", "/v1/models"), ("POST", "/v2/models/echo/infer")):
+        assert status(app, verb, path) == 404

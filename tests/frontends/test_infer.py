@@ -7,6 +7,7 @@ import zlib
 import numpy as np
 import orjson
 import pytest
+from msgspec import structs
 from tests.frontends.puppets import (
     PuppetService,
     PuppetText,
@@ -51,6 +52,12 @@ def test_json_in_and_out(door, service):
     assert response.status == 200
     assert response.body == b'{"model_name":"echo","model_version":"1",' + OUTPUTS
     assert response.headers["content-type"] == "application/json"
+
+
+def test_an_answer_names_the_version_that_gave_it(door, service):
+    assert b'"model_version":"1"' in door()[0].body
+    service.models["echo"].version = "2"  # replaced
+    assert b'"model_version":"2"' in door()[0].body
 
 
 @pytest.mark.parametrize(
@@ -271,3 +278,11 @@ def test_outputs_are_asked_for_by_name(door, service):
     service.answer(answer_of({"y": np.ones((1, 1), np.int64)}))
     (response,) = responses(door.line.take())
     assert b'{"name":"y","datatype":"INT64","shape":[1,1],"data":[1]}' in response.body
+
+
+def test_an_answer_to_a_request_that_was_cut_says_so(door, service):
+    assert door(answer=False) == []
+    answer = service.echo(service.calls[0])
+    service.answer(structs.replace(answer, is_cropped=True))
+    (response,) = responses(door.line.take())
+    assert orjson.loads(response.body)["parameters"] == {"xirang_cropped": True}

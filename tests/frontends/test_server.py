@@ -12,6 +12,7 @@ import uvicorn
 from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed, get, post
 from tritonclient.utils import InferenceServerException
 
+from xirang.errors import Expired, InvalidRequest, NotReady, TooBusy
 from xirang.frontends.cold import cold_app
 from xirang.frontends.http import serve_protocol
 from xirang.frontends.routes import hot_routes
@@ -36,6 +37,12 @@ def service():
 @pytest.fixture(scope="module")
 def port(service):
     """A server that answers for as long as the module's tests run."""
+    with serving(service) as port:
+        yield port
+
+
+@contextlib.contextmanager
+def serving(service):
     texts = {"org/text": PuppetText()}
     config = uvicorn.Config(
         cold_app(service, texts),
@@ -113,8 +120,12 @@ def test_tritonclient_gets_errors_with_their_text(client):
         client.infer("echo", [values, values])
 
 
+def client_of(port, **options):
+    return openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none", **options)
+
+
 def test_openai_client(port):
-    with openai.OpenAI(base_url=f"http://127.0.0.1:{port}/v1", api_key="none") as client:
+    with client_of(port) as client:
         found = client.embeddings.create(model="org/text", input=["ab", "c"])
         assert [item.embedding for item in found.data] == [[195.0, 0, 3, 4], [99.0, 0, 3, 4]]
         assert found.usage.prompt_tokens == 3
@@ -128,6 +139,42 @@ def test_openai_client(port):
         assert caught.value.code == "model_not_found"
         with pytest.raises(openai.BadRequestError):
             client.embeddings.create(model="org/text", input="")
+
+
+class Moody(PromptService):
+    """Refuses the first so many calls."""
+
+    def __init__(self, *models):
+        super().__init__(*models, is_prompt=True)
+        self.moods = []
+        self.asked = 0
+
+    def submit(self, call):
+        self.asked += 1
+        self.refusal = self.moods.pop(0) if self.moods else None
+        return super().submit(call)
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (TooBusy("full", retry_after_ns=1_000_000), 3),
+        (NotReady("draining"), 3),
+        (Expired("too late"), 1),
+        (InvalidRequest("wrong"), 1),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_openai_client_comes_back_only_where_that_may_help(error, asked):
+    service = Moody(echo_model("org/text"))
+    service.moods = [error, error]
+    with (
+        serving(service) as port,
+        client_of(port, max_retries=2) as client,
+        contextlib.suppress(openai.APIStatusError),
+    ):
+        client.embeddings.create(model="org/text", input="a")
+    assert service.asked == asked
 
 
 def talk(port, sent):

@@ -1,14 +1,16 @@
 """What is counted, per request or per run, and that a shared run is charged as Triton does."""
 
+from dataclasses import replace
+
 from xirang.core.event import (
     RequestCancelled,
     RequestExpired,
     RequestRejected,
     RunEnded,
 )
-from xirang.core.request import Request
-from xirang.core.run import Done, Failed, Run, Trigger
-from xirang.observe.statistics import Histogram, Statistics
+from xirang.core.request import NEVER_NS, Request
+from xirang.core.run import Cause, Done, Failed, Run, Trigger
+from xirang.observe.statistics import Statistics
 
 MS = 1_000_000
 NOW_MS = 1_700_000_000_000
@@ -60,7 +62,11 @@ def test_a_shared_run_is_charged_in_full_to_each_request_and_once_to_its_size():
         }
     ]
     own = found.models["m"]
-    assert (own.elements, own.padding, own.triggers) == (12, 2, {"window": 1})
+    assert (own.elements, own.padding, own.triggers["window"]) == (12, 2, 1)
+    assert sum(own.triggers.values()) == 1
+    assert own.stages["queue"].total == (8 + 4) * MS
+    assert own.stages["run"].count == 2, "each request was in it"
+    assert own.run_seconds.count == own.cost_seconds.count == own.padding_ratio.count == 1
 
 
 def test_sizes_of_batches_are_listed_in_order():
@@ -93,7 +99,7 @@ def test_a_run_that_failed_wholly_gives_no_success():
 
 def test_those_who_never_ran_failed():
     found = statistics()
-    found.on_event(RequestRejected(request(1), "full"))
+    found.on_event(RequestRejected(request(1), "full", Cause.BUDGET))
     found.on_event(RequestExpired(request(2, arrival_ms=1), 4 * MS))
     found.on_event(RequestCancelled(request(3, arrival_ms=1), 6 * MS))
     model = entry(found)
@@ -101,6 +107,42 @@ def test_those_who_never_ran_failed():
     assert model["execution_count"] == 0
     own = found.models["m"]
     assert (own.rejected, own.expired, own.cancelled) == (1, 1, 1)
+    assert own.rejections[Cause.BUDGET] == 1
+
+
+def test_who_was_answered_was_so_in_time_or_late():
+    found = statistics()
+    early = request(1)
+    late = Request(2, "m", 0, 14 * MS)
+    found.on_event(RunEnded(run_of(early, late, length=1), Done(ran_ns=MS), 15 * MS))
+    own = found.models["m"]
+    assert (own.on_time, own.late, own.answered) == (1, 1, 2)
+    assert own.slack_seconds.total == (14 - 10) * MS, "of the most pressing"
+
+
+def test_a_run_without_any_deadline_has_no_slack():
+    found = statistics()
+    run = run_of(Request(1, "m", 0, NEVER_NS), length=1)
+    found.on_event(RunEnded(run, Done(ran_ns=MS), 15 * MS))
+    assert found.models["m"].slack_seconds.count == 0
+
+
+def test_how_far_off_a_prediction_was_is_counted():
+    found = statistics()
+    run = replace(run_of(request(1), length=1), predicted_ns=4 * MS)
+    found.on_event(RunEnded(run, Done(ran_ns=6 * MS), 16 * MS))
+    found.on_event(RunEnded(run, Failed((1,)), 16 * MS))
+    error = found.models["m"].error_ratio
+    assert (error.count, error.total) == (1, 1.5), "a run that failed tells nothing"
+
+
+def test_watchers_are_told_of_runs():
+    found, seen = statistics(), []
+    found.watchers.append(seen.append)
+    event = RunEnded(run_of(request(1), length=1), Done(ran_ns=MS), 11 * MS)
+    found.on_event(event)
+    found.on_event(RequestExpired(request(2), 4 * MS))
+    assert seen == [event]
 
 
 def test_all_models_are_told_or_one():
@@ -108,12 +150,3 @@ def test_all_models_are_told_or_one():
     found.add_model("n", "1")
     assert [model["name"] for model in found.as_v2()["model_stats"]] == ["m", "n"]
     assert [model["name"] for model in found.as_v2("n")["model_stats"]] == ["n"]
-
-
-def test_a_histogram_counts_at_its_bounds():
-    histogram = Histogram((1, 2, 4))
-    for value in (0.5, 1, 1.5, 2, 3, 4, 5, 100):
-        histogram.add(value)
-    assert histogram.counts == [2, 2, 2, 2]
-    assert histogram.count == 8
-    assert histogram.total == 117.0

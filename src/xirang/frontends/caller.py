@@ -61,13 +61,30 @@ def caller_of(exchange: Exchange, keys: Keys | None, model: str) -> Caller:
         Unauthorized: It needs a key, and brings none that is known.
         Forbidden: Its key is not for this model.
     """
-    headers = exchange.headers
+    return caller_on(id(exchange.wire), exchange.headers, keys, model)
+
+
+def caller_on(
+    connection: int, headers: Mapping[bytes, bytes], keys: Keys | None, model: str
+) -> Caller:
+    """The same for any door.
+
+    Args:
+        connection: A number that is the same for all requests of a connection.
+        headers: Of the request, names in lower case.
+        keys: None where the server asks for none.
+        model: Name of the model.
+
+    Raises:
+        Unauthorized: It needs a key, and brings none that is known.
+        Forbidden: Its key is not for this model.
+    """
     if keys is not None:
         grant = keys.of(headers)
         grant.check_model(model)
         return Caller(grant.client, grant)
     session = headers.get(SESSION_HEADER)
-    return Caller(id(exchange.wire) if session is None else crc32(session))
+    return Caller(connection if session is None else crc32(session))
 
 
 def _number(value: bytes) -> int:

@@ -1,25 +1,27 @@
 """The ASGI application of every URL that is not hot: health, metadata, statistics, metrics."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
-from xirang.frontends import errors, openai, openapi
-from xirang.frontends.keys import Keys
+from xirang.frontends import dashboard, errors, openai, openapi
+from xirang.frontends.keys import Grant, Keys
 from xirang.frontends.service import ModelInfo, Service, TextModel
+from xirang.observe import exposition
 
 EXTENSIONS = (
     "binary_tensor_data",
     "model_configuration",
+    "model_repository",
     "statistics",
     "parameters",
     "schedule_policy",
@@ -36,48 +38,88 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def cold_app(
-    service: Service, texts: Mapping[str, TextModel], keys: Keys | None = None
+    service: Service,
+    texts: Mapping[str, TextModel],
+    keys: Keys | None = None,
+    managing: Sequence[Route] = (),
 ) -> Starlette:
-    """The application for `uvicorn.Config(app=…)`."""
-    routes = [
-        Route("/", _front_page),
-        Route("/metrics", _metrics(service)),
-        Route("/openapi.json", _document(service, texts)),
-        *_server_routes(service),
-        *_model_routes(service),
-        *_openai_routes(texts),
-    ]
+    """The application for `uvicorn.Config(app=…)`.
+
+    Args:
+        service: What it tells of.
+        texts: Name to text model.
+        keys: One of them is needed, but for `OPEN_PATHS`; None: nobody is asked.
+        managing: Routes that change the server; with keys, they need one that may.
+    """
+    return _app(
+        [
+            Route("/", _front_page),
+            Route("/metrics", _metrics(service)),
+            Route("/openapi.json", _document(service, texts)),
+            *dashboard.routes(service, version=_version()),
+            *_server_routes(service),
+            *_model_routes(service),
+            *_openai_routes(texts),
+        ],
+        keys,
+        managing,
+    )
+
+
+def admin_app(service: Service, keys: Keys | None, managing: Sequence[Route]) -> Starlette:
+    """The application for a port of its own: what operators ask, and what changes the server.
+
+    Args:
+        service: What it tells of.
+        keys: One of them is needed, but for `OPEN_PATHS`; None: nobody is asked.
+        managing: Routes that change the server; with keys, they need one that may.
+    """
+    told = [Route("/metrics", _metrics(service)), *_server_routes(service)]
+    return _app(told, keys, managing)
+
+
+def _app(routes: list[Route], keys: Keys | None, managing: Sequence[Route]) -> Starlette:
+    if keys is not None:
+        managing = [
+            Route(route.path, KeyCheck(route.app, keys.admin), methods=list(route.methods or ()))
+            for route in managing
+        ]
     app = Starlette(
-        routes=routes,
+        routes=[*routes, *managing],
         exception_handlers={
             HTTPException: _http_error,
             XirangError: _xirang_error,
+            ClientDisconnect: _gone,
             # Starlette raises it on, so that uvicorn logs the traceback.
             Exception: _unexpected_error,
         },
     )
     app.router.redirect_slashes = False
     if keys is not None:
-        app.add_middleware(KeyCheck, keys=keys)
+        app.add_middleware(KeyCheck, check=keys.of)
     return app
 
 
 class KeyCheck:
     """Lets only those with a known key ask, but for what probes and scrapers look at."""
 
-    def __init__(self, app: ASGIApp, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, check: Callable[[Mapping[bytes, bytes]], Grant]) -> None:
         self._app = app
-        self._keys = keys
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or hand on."""
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and not _is_open(scope["path"]):
             try:
-                self._keys.of(dict(scope["headers"]))
+                self._check(dict(scope["headers"]))
             except XirangError as error:
                 await _response(*errors.error_response(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _is_open(path: str) -> bool:
+    return path in OPEN_PATHS or dashboard.is_open(path)
 
 
 async def _front_page(_: Request) -> Response:
@@ -94,6 +136,7 @@ async def _front_page(_: Request) -> Response:
                 "GET /v1/models",
                 "POST /v1/embeddings",
                 "GET /metrics",
+                "GET /dashboard",
                 "GET /openapi.json",
             ],
         }
@@ -101,10 +144,10 @@ async def _front_page(_: Request) -> Response:
 
 
 def _metrics(service: Service) -> Endpoint:
-    async def metrics(_: Request) -> Response:
-        return Response(
-            service.metrics_text(), media_type="text/plain; version=0.0.4; charset=utf-8"
-        )
+    async def metrics(request: Request) -> Response:
+        is_open = exposition.is_open(request.headers.get("accept", ""))
+        kind = exposition.OPEN_TYPE if is_open else exposition.TEXT_TYPE
+        return Response(service.metrics_text(is_open=is_open), media_type=kind)
 
     return metrics
 
@@ -129,11 +172,13 @@ def _server_routes(service: Service) -> list[Route]:
 
     async def index(request: Request) -> Response:
         only_ready = _only_ready(await _body(request))
-        models = [service.model(name) for name in service.model_names()]
-        return _json([_state(model) for model in models if model.is_ready or not only_ready])
+        return _json(service.index(only_ready=only_ready))
 
     async def statistics(_: Request) -> Response:
         return _json(service.statistics())
+
+    async def costs(_: Request) -> Response:
+        return _json(service.costs())
 
     return [
         Route("/v2", server),
@@ -141,7 +186,9 @@ def _server_routes(service: Service) -> list[Route]:
         Route("/v2/health/live", live),
         Route("/v2/health/ready", ready),
         Route("/v2/repository/index", index, methods=["POST"]),
+        Route("/v2/repository/{repository}/index", index, methods=["POST"]),
         Route("/v2/models/stats", statistics),
+        Route("/v2/xirang/costs", costs),
     ]
 
 
@@ -172,7 +219,11 @@ def _model_routes(service: Service) -> list[Route]:
             # Triton's status and words; its clients' tests look for them.
             name = request.path_params["model"]
             raise InvalidRequest(f"requested model '{name}' is not available") from error
-        return _json(service.statistics(name))
+        told, number = service.statistics(name), request.path_params.get("version")
+        of_version = [
+            e for e in told["model_stats"] if number is None or e["version"] == str(number)
+        ]
+        return _json({"model_stats": of_version})
 
     async def infer(_: Request) -> Response:
         raise HTTPException(405, headers={"allow": "POST"})
@@ -218,16 +269,11 @@ def _metadata(model: ModelInfo) -> dict[str, Any]:
 
     return {
         "name": model.name,
-        "versions": [model.version],
+        "versions": list(model.versions),
         "platform": model.platform,
         "inputs": specs(model.inputs),
         "outputs": specs(model.outputs),
     }
-
-
-def _state(model: ModelInfo) -> dict[str, str]:
-    state = "READY" if model.is_ready else "UNAVAILABLE"
-    return {"name": model.name, "version": model.version, "state": state}
 
 
 async def _body(request: Request) -> bytes:
@@ -282,6 +328,10 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 async def _xirang_error(_: Request, error: Exception) -> Response:
     return _response(*errors.error_response(error))
+
+
+async def _gone(_: Request, _error: Exception) -> Response:
+    return Response(status_code=400)  # nobody reads it
 
 
 async def _unexpected_error(_: Request, _error: Exception) -> Response:

@@ -32,12 +32,22 @@ TIMER_SECONDS = 0.002
 
 CONNECTIONS_MAX = 4096
 _FULL = (
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nconnection: close\r\n"
-    b"content-type: application/json\r\ncontent-length: 32\r\n\r\n"
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\nx-should-retry: true\r\n"
+    b"connection: close\r\ncontent-type: application/json\r\ncontent-length: 32\r\n\r\n"
     b'{"error":"too many connections"}'
 )
 
 _logger = logging.getLogger(__name__)
+
+
+class Memory:
+    """What the bodies of all unanswered hot requests take, and how much they may."""
+
+    __slots__ = ("bytes_max", "held_bytes")
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.held_bytes = 0
 
 
 class ColdTurn:
@@ -64,10 +74,12 @@ class OrderedProtocol(HttpToolsProtocol):
     Attributes:
         owes_since: When the request began whose rest the client still owes; 0 if it owes none.
         owed_bytes: What has come of its body.
+        memory: Of all connections together.
         unread_since: When the client stopped reading; 0 if it reads.
     """
 
     connections_max: ClassVar[int] = CONNECTIONS_MAX
+    memory: ClassVar[Memory]
 
     def __init__(
         self,
@@ -97,8 +109,14 @@ class OrderedProtocol(HttpToolsProtocol):
 
     def answered(self, exchange: Exchange) -> None:
         """A route has answered; the response leaves when its turn has come."""
+        self._release(exchange)
+        exchange.body = b""  # it may wait for its turn, and needs no more of it
         if self._turns and self._turns[0] is exchange:
             self._advance()
+
+    def _release(self, exchange: Exchange) -> None:
+        self.memory.held_bytes -= exchange.held_bytes
+        exchange.held_bytes = 0
 
     def on_response_complete(self) -> None:
         """The ASGI application has answered the request at the head of the line."""
@@ -244,6 +262,8 @@ class OrderedProtocol(HttpToolsProtocol):
         """The client has gone away: whatever is under way for it may stop."""
         turns, self._turns = self._turns, deque()
         for turn in turns:
+            if isinstance(turn, Exchange):
+                self._release(turn)
             try:
                 turn.abandon()
             except Exception:

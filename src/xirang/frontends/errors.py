@@ -4,7 +4,7 @@ import logging
 
 import orjson
 
-from xirang.errors import NotReady, TooBusy, Unauthorized, XirangError
+from xirang.errors import ModelFailed, NotReady, TooBusy, Unauthorized, XirangError
 
 RETRY_AFTER_NS = 1_000_000_000
 """Told when nothing better is known."""
@@ -14,6 +14,8 @@ MESSAGE_LENGTH_MAX = 1000
 
 JSON_TYPE = b"content-type: application/json\r\n"
 
+_NO_RETRY = b"x-should-retry: false\r\n"
+
 _logger = logging.getLogger(__name__)
 
 
@@ -21,6 +23,24 @@ class TooLarge(XirangError):
     """The body, as sent or decompressed, is above the limit."""
 
     status = 413
+
+
+class HeadTooLarge(XirangError):
+    """Request line and headers are above the limit."""
+
+    status = 431
+
+
+class Dawdled(XirangError):
+    """The rest of the request did not come in time."""
+
+    status = 408
+
+
+class NoRoom(XirangError):
+    """All bodies together are above the limit."""
+
+    status = 503
 
 
 class UnsupportedEncoding(XirangError):
@@ -49,16 +69,23 @@ def describe(error: BaseException) -> tuple[int, str]:
 
 
 def error_headers(error: BaseException) -> bytes:
-    """Header lines that tell a client when to come back, or what it may send."""
-    if isinstance(error, TooBusy | NotReady):
+    """Header lines that tell a client whether and when to come back, or what it may send.
+
+    OpenAI's clients try again after 429 and any 5xx, unless `x-should-retry` says otherwise: a
+    request that is wrong stays wrong, and one that came too late is not wanted any more.
+    """
+    if isinstance(error, TooBusy | NotReady | NoRoom):
         wait_ns = getattr(error, "retry_after_ns", 0) or RETRY_AFTER_NS
         milliseconds = -(-wait_ns // 1_000_000)
-        return b"retry-after: %d\r\nretry-after-ms: %d\r\n" % (
-            -(-milliseconds // 1000),
+        seconds = -(-milliseconds // 1000)
+        return b"retry-after: %d\r\nretry-after-ms: %d\r\nx-should-retry: true\r\n" % (
+            seconds,
             milliseconds,
         )
+    if isinstance(error, ModelFailed | Dawdled) or not isinstance(error, XirangError):
+        return b""  # it may go well the next time
     if isinstance(error, Unauthorized):
-        return b"www-authenticate: Bearer\r\n"
+        return b"www-authenticate: Bearer\r\n" + _NO_RETRY
     if isinstance(error, UnsupportedEncoding):
-        return b"accept-encoding: gzip, deflate\r\n"
-    return b""
+        return b"accept-encoding: gzip, deflate\r\n" + _NO_RETRY
+    return _NO_RETRY

@@ -25,13 +25,17 @@ class Exchange:
         is_kept_alive: Whether the connection outlives the response.
         echo: A header line that the connection adds, for HTTP/1.0 clients that asked to keep it.
         awaits_continue: The client holds the body back until it is told to continue.
+        begun_ns: When its head was there, on the engine's clock: its budget runs from then.
+        held_bytes: What its body takes of the memory for requests; given back with the answer.
     """
 
     __slots__ = (
         "awaits_continue",
+        "begun_ns",
         "body",
         "echo",
         "headers",
+        "held_bytes",
         "is_kept_alive",
         "on_disconnect",
         "response_body",
@@ -51,6 +55,8 @@ class Exchange:
         self.is_kept_alive = True
         self.echo = b""
         self.awaits_continue = False
+        self.begun_ns = 0
+        self.held_bytes = 0
 
     def respond(self, status: int, headers: bytes, body: bytes) -> None:
         """Answer. Does nothing when the client has gone away."""
@@ -66,6 +72,11 @@ class Exchange:
         self.wire = None
         if self.on_disconnect is not None and not self.status:
             self.on_disconnect()
+
+
+def degraded(name: str) -> bytes:
+    """The header line of an answer that a cheaper model gave, under overload."""
+    return b"x-xirang-degraded: %b\r\n" % name.encode()
 
 
 Route = Callable[[Exchange], None]

@@ -1,20 +1,27 @@
 """HTTP/1.1 for the hot routes, inside uvicorn: they are answered without ASGI, all else with it."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import httptools
 from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
+from xirang.engine.clock import MonotonicClock
+from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends.compression import decompress
-from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, OrderedProtocol
-from xirang.frontends.errors import JSON_TYPE, TooLarge, error_body, error_response
+from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
+from xirang.frontends.errors import Dawdled, HeadTooLarge, NoRoom, TooLarge, error_response
 from xirang.frontends.exchange import Exchange, Match, Route
 
 BODY_BYTES_MAX = 64 << 20
+MEMORY_BYTES_MAX = 1 << 30
 HEAD_BYTES_MAX = 64 << 10
-"""Request line and headers; nginx takes 32 KiB, node 16 KiB."""
+"""Request line and headers; nginx takes 32 KiB, node 16 KiB. Trailers are counted with them."""
+FRAMING_MAX = 8
+"""Bytes around each byte of a body; chunks of one byte have five. More is only noise."""
 
 
 class FastProtocol(OrderedProtocol):
@@ -23,9 +30,11 @@ class FastProtocol(OrderedProtocol):
     Attributes:
         match: From a URL to the route that answers a POST on it.
         body_bytes_max: Of a request, as sent and as decompressed.
+        now_ns: The engine's clock.
     """
 
     match: ClassVar[Match]
+    now_ns: ClassVar[Callable[[], int]]
     body_bytes_max: ClassVar[int] = BODY_BYTES_MAX
 
     def __init__(
@@ -39,7 +48,8 @@ class FastProtocol(OrderedProtocol):
         self._exchange: Exchange | None = None
         self._route: Route | None = None
         self._chunks: bytes | list[bytes] | None = None
-        self._head_bytes = -1
+        self._is_in_head = False
+        self._fed_bytes = 0
         # Nothing more that comes in will be answered.
         self._is_deaf = False
 
@@ -47,19 +57,19 @@ class FastProtocol(OrderedProtocol):
         """Bytes from the client."""
         if self._is_deaf:
             return
-        unfinished = self.headers if self._head_bytes >= 0 else None
+        unfinished = self.headers if self.owes_since else None
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade as upgrade:
             self._upgraded(data[upgrade.args[0] :])
             return
         except httptools.HttpParserError:
-            self._refuse(400, "this is not an HTTP/1.1 request")
+            self._refuse(InvalidRequest("this is not an HTTP/1.1 request"))
             return
-        if unfinished is not None and self._head_bytes >= 0 and self.headers is unfinished:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(431, f"request line and headers exceed {HEAD_BYTES_MAX} bytes")
+        if unfinished is not None and self.owes_since and self.headers is unfinished:
+            self._fed_bytes += len(data)
+            if self._fed_bytes > HEAD_BYTES_MAX + (1 + FRAMING_MAX) * self.owed_bytes:
+                self._refuse(HeadTooLarge(f"the head is larger than {HEAD_BYTES_MAX} bytes"))
 
     def _upgraded(self, rest: bytes) -> None:
         """After a head with an Upgrade header; what follows it is in `rest`, unparsed.
@@ -84,9 +94,11 @@ class FastProtocol(OrderedProtocol):
         """The first byte of a request; what only ASGI needs is made in `_begin_cold`."""
         self.url = b""
         self.headers = []
+        self.cycle = None  # type: ignore[assignment]
         self.expect_100_continue = False
         self._exchange = None
-        self._head_bytes = 0
+        self._is_in_head = True
+        self._fed_bytes = 0
         self.owes_since = self.loop.time()
         self.owed_bytes = 0
 
@@ -96,29 +108,35 @@ class FastProtocol(OrderedProtocol):
 
     def on_headers_complete(self) -> None:
         """Decide whether the request is hot, and whether its body is welcome."""
-        self._head_bytes = -1
+        self._is_in_head = False
         if self._is_deaf:
             return
         headers = dict(self.headers)
         if b"expect" in headers:
             self.expect_100_continue = headers[b"expect"].lower() == b"100-continue"
         if b"upgrade" in headers and self.parser.should_upgrade() and not self._should_upgrade():
-            self.cycle = None  # type: ignore[assignment]
             return
-        length = headers.get(b"content-length")
-        if length is not None and int(length) > self.body_bytes_max:
-            self._refuse_body()
+        size_bytes = int(headers.get(b"content-length", 0))
+        if size_bytes > self.body_bytes_max:
+            self._refuse(self._too_large())
             return
         route = type(self).match(self.url)
         if route is None or self.parser.get_method() != b"POST":
             self._begin_cold()
             return
-        exchange = self._exchange = Exchange(self, self.url, headers)
+        if self.memory.held_bytes + size_bytes > self.memory.bytes_max:
+            self._refuse(NoRoom(_NO_ROOM))
+            return
         self._route = route
+        self._begin_hot(Exchange(self, self.url, headers))
+
+    def _begin_hot(self, exchange: Exchange) -> None:
+        exchange.begun_ns = type(self).now_ns()
+        self._exchange = exchange
         self._chunks = None
         if not self.parser.should_keep_alive():
             exchange.is_kept_alive = False
-        elif b"connection" in headers and self.parser.get_http_version() == "1.0":
+        elif b"connection" in exchange.headers and self.parser.get_http_version() == "1.0":
             exchange.echo = b"connection: keep-alive\r\n"
         self._line_up(exchange)
         if self.expect_100_continue:
@@ -130,12 +148,14 @@ class FastProtocol(OrderedProtocol):
         """A piece of the body."""
         if self._is_deaf:
             return
-        if self._exchange is None:
-            super().on_body(body)
-            return
         self.owed_bytes += len(body)
+        exchange = self._exchange
         if self.owed_bytes > self.body_bytes_max:
-            self._refuse_body()
+            self._refuse(self._too_large())
+        elif exchange is None:
+            super().on_body(body)
+        elif not self._hold(exchange, len(body)):
+            self._refuse(NoRoom(_NO_ROOM))
         elif self._chunks is None:
             self._chunks = body
         elif isinstance(self._chunks, list):
@@ -164,11 +184,24 @@ class FastProtocol(OrderedProtocol):
         try:
             coding = exchange.headers.get(b"content-encoding")
             if coding is not None:
-                exchange.body = decompress(exchange.body, coding, bytes_max=self.body_bytes_max)
+                self._unpack(exchange, coding)
             route(exchange)
         except Exception as error:  # one request's fault is not the connection's
             if not exchange.status:
                 exchange.respond(*error_response(error))
+
+    def _unpack(self, exchange: Exchange, coding: bytes) -> None:
+        packed = exchange.body
+        exchange.body = decompress(packed, coding, bytes_max=self.body_bytes_max)
+        if not self._hold(exchange, len(exchange.body) - len(packed)):
+            raise NoRoom(_NO_ROOM)
+
+    def _hold(self, exchange: Exchange, size_bytes: int) -> bool:
+        """Count bytes of a body; returns whether there is room for them."""
+        memory = self.memory
+        exchange.held_bytes += size_bytes
+        memory.held_bytes += size_bytes
+        return memory.held_bytes <= memory.bytes_max
 
     def _begin_cold(self) -> None:
         url, headers, expects = self.url, self.headers, self.expect_100_continue
@@ -176,8 +209,8 @@ class FastProtocol(OrderedProtocol):
         self.url, self.expect_100_continue = url, expects
         self.headers += headers
         # With no cycle before it, uvicorn hands the new one to `_start_asgi_task` at once.
-        self.cycle = None  # type: ignore[assignment]
         super().on_headers_complete()
+        self.headers = []  # trailers must not join the headers that the application looks at
 
     def _complete_cold(self) -> None:
         if self.cycle is not None:
@@ -186,22 +219,26 @@ class FastProtocol(OrderedProtocol):
 
     def refuse_dawdler(self) -> None:
         """The rest of its request has not come in time."""
-        if self._turns or self._head_bytes >= 0 or self._exchange is not None:
-            self._refuse(408, "the rest of the request did not come in time")
+        if self._turns or self._is_in_head or self._exchange is not None:
+            self._refuse(Dawdled("the rest of the request did not come in time"))
         else:
             self.transport.close()  # it has said nothing yet: there is nothing to answer
 
-    def _refuse_body(self) -> None:
-        error = TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
-        self._refuse(error.status, str(error))
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
 
-    def _refuse(self, status: int, message: str) -> None:
+    def _refuse(self, error: XirangError) -> None:
         """Answer, in turn, that the connection cannot go on, and listen no more."""
         if self._is_deaf:
             return
         self._is_deaf = self._is_lingering = True
-        self._head_bytes = -1
+        self._is_in_head = False
+        self._chunks = None
         exchange, self._exchange = self._exchange, None
+        cycle: RequestResponseCycle | None = self.cycle
+        if cycle is not None and cycle.response_complete:
+            self.transport.close()  # answered before all of it had come: there is no second answer
+            return
         if exchange is None:
             if self._turns and isinstance(last := self._turns[-1], ColdTurn):
                 self._drop_unfinished(last)
@@ -209,7 +246,7 @@ class FastProtocol(OrderedProtocol):
             self._turns.append(exchange)
         exchange.is_kept_alive = False
         exchange.awaits_continue = False
-        exchange.respond(status, JSON_TYPE, error_body(message))
+        exchange.respond(*error_response(error))
 
     def _drop_unfinished(self, turn: ColdTurn) -> None:
         """The rest of its body will not come: its application would wait forever."""
@@ -218,8 +255,16 @@ class FastProtocol(OrderedProtocol):
             self._turns.pop()
 
 
+_NO_ROOM = "too many bytes of requests are in memory; come back later"
+
+
 def serve_protocol(
-    match: Match, *, body_bytes_max: int = BODY_BYTES_MAX, connections_max: int = CONNECTIONS_MAX
+    match: Match,
+    *,
+    body_bytes_max: int = BODY_BYTES_MAX,
+    connections_max: int = CONNECTIONS_MAX,
+    memory_bytes_max: int = MEMORY_BYTES_MAX,
+    now_ns: Callable[[], int] = MonotonicClock.now_ns,
 ) -> type[FastProtocol]:
     """The class for `uvicorn.Config(http=…)`.
 
@@ -227,10 +272,14 @@ def serve_protocol(
         match: From a URL, query and all, to the route that answers a POST on it, or None.
         body_bytes_max: Of a request, as sent and as decompressed; above it 413.
         connections_max: Open at once; one more gets 503.
+        memory_bytes_max: Of all bodies together that are unfinished or unanswered; beyond it 503.
+        now_ns: The engine's clock, from which a request's budget runs.
     """
     members = {
         "match": staticmethod(match),
         "body_bytes_max": body_bytes_max,
         "connections_max": connections_max,
+        "memory": Memory(memory_bytes_max),
+        "now_ns": staticmethod(now_ns),
     }
     return type("FastProtocol", (FastProtocol,), members)

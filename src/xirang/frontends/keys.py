@@ -15,6 +15,7 @@ a salt is enough: there is nothing to guess.
 
 import hashlib
 import hmac
+import re
 import secrets
 import tomllib
 from collections.abc import Mapping
@@ -84,6 +85,11 @@ class Keys:
     def __len__(self) -> int:
         return len(self._grants)
 
+    @property
+    def grants(self) -> list[Grant]:
+        """What each of them allows."""
+        return [grant for _, grant in self._grants]
+
     def of(self, headers: Mapping[bytes, bytes]) -> Grant:
         """What the request's key grants.
 
@@ -148,7 +154,13 @@ def load_keys(file: Path) -> Keys:
 
 
 def new_key(name: str) -> tuple[str, str]:
-    """A fresh key, and the entry that lets it in."""
+    """A fresh key, and the entry that lets it in.
+
+    Raises:
+        InvalidSetting: The name cannot stand in a table's heading.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise InvalidSetting(f"the name is {name!r}; expected letters, digits, - and _")
     key = secrets.token_urlsafe(32)
     digest = hashlib.sha256(key.encode()).hexdigest()
     return key, f'[keys.{name}]\nsha256 = "{digest}"\n'

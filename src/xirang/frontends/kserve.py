@@ -4,6 +4,7 @@ Nothing here knows HTTP; the JSON head and the binary tensors behind it are the 
 every door that speaks v2.
 """
 
+from collections.abc import Iterable
 from math import prod
 from typing import Any
 
@@ -58,13 +59,17 @@ class InferRequest(msgspec.Struct, frozen=True, gc=False):
         wanted: Outputs and their forms.
         budget_ns: Of the parameter `timeout`; None when there is none.
         priority: 1 is the highest, 0 the model's default.
+        is_timed: The answer shall say where the time went.
+        is_explained: And why it came when it came.
     """
 
     id: str
     inputs: dict[str, Tensor]
     wanted: Wanted
-    budget_ns: int | None
-    priority: int
+    budget_ns: int | None = None
+    priority: int = 0
+    is_timed: bool = False
+    is_explained: bool = False
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -137,7 +142,15 @@ def _bind(head: _Head, body: bytes, offset: int) -> InferRequest:
             data = memoryview(body)[offset:end]
         inputs[blob.name] = Tensor(blob.datatype, blob.shape, data)
         offset = end
-    return InferRequest(request.id, inputs, request.wanted, request.budget_ns, request.priority)
+    return InferRequest(
+        request.id,
+        inputs,
+        request.wanted,
+        request.budget_ns,
+        request.priority,
+        request.is_timed,
+        request.is_explained,
+    )
 
 
 def _strings_of(blob: _Blob, view: memoryview) -> bytes | memoryview | list[bytes]:
@@ -170,7 +183,7 @@ def decode_raw(body: bytes, model: ModelInfo) -> InferRequest:
     else:
         shape = _deduced(shape, len(body), spec.datatype, spec.name)
         tensor = Tensor(spec.datatype, shape, from_binary(blob, spec.datatype, prod(shape)))
-    return InferRequest("", {spec.name: tensor}, Wanted(is_binary_default=True), None, 0)
+    return InferRequest("", {spec.name: tensor}, Wanted(is_binary_default=True))
 
 
 def _deduced(shape: tuple[int, ...], size_bytes: int, datatype: str, name: str) -> tuple[int, ...]:
@@ -200,11 +213,11 @@ def _parse(text: bytes) -> _Head:
     inputs = document.get("inputs")
     if type(inputs) is not list:
         raise InvalidRequest("'inputs' must be an array of tensors")
-    budget_ns, priority, is_binary_default = None, 0, False
+    told, is_binary_default = _NOTHING_TOLD, False
     if (parameters := document.get("parameters")) is not None:
-        budget_ns, priority, is_binary_default = _parameters(parameters)
+        told, is_binary_default = _parameters(parameters)
     wanted = _wanted(document.get("outputs"), is_binary_default=is_binary_default)
-    head = _Head(InferRequest(identity, {}, wanted, budget_ns, priority))
+    head = _Head(InferRequest(identity, {}, wanted, *told))
     may_hold_bool = _may_hold_bool(text)
     names: set[str] = set()
     for element in inputs:
@@ -247,7 +260,7 @@ def _content(name: str, element: dict[str, Any], head: _Head, *, may_hold_bool: 
         raise InvalidRequest(
             f"'datatype' is {kind(datatype)}; expected one of {', '.join(NUMPY_TYPES)}"
         )
-    shape = _shape(element.get("shape"))
+    shape = shape_of(element.get("shape"))
     count = prod(shape)
     parameters = element.get("parameters")
     size_bytes = None if parameters is None else _blob_size(parameters)
@@ -269,7 +282,12 @@ def _content(name: str, element: dict[str, Any], head: _Head, *, may_hold_bool: 
     head.blob_bytes += size_bytes
 
 
-def _shape(value: Any) -> tuple[int, ...]:
+def shape_of(value: Any) -> tuple[int, ...]:
+    """A tensor's shape, from the list that a client sent.
+
+    Raises:
+        InvalidRequest: It is no list of sizes, or beyond all memory.
+    """
     if type(value) is not list or len(value) > RANK_MAX:
         raise InvalidRequest(f"'shape' must be an array of at most {RANK_MAX} integers")
     for axis in value:
@@ -285,13 +303,18 @@ def _shape(value: Any) -> tuple[int, ...]:
 def _blob_size(parameters: Any) -> int | None:
     if type(parameters) is not dict:
         raise InvalidRequest("'parameters' must be an object")
-    _refuse_shared_memory(parameters)
+    refuse_shared_memory(parameters)
     if "binary_data_size" not in parameters:
         return None
     return _unsigned(parameters, "binary_data_size")
 
 
-def _refuse_shared_memory(parameters: dict[str, Any]) -> None:
+def refuse_shared_memory(parameters: Iterable[str]) -> None:
+    """Refuse a tensor whose parameters, of these names, place it in a shared region.
+
+    Raises:
+        InvalidRequest: They do.
+    """
     if any(key.startswith("shared_memory_") for key in parameters):
         raise InvalidRequest(
             "shared memory regions are not served here; send the tensor as 'data' or as binary"
@@ -312,8 +335,12 @@ def _boolean(parameters: dict[str, Any], key: str) -> bool:
     return value
 
 
-def _parameters(parameters: Any) -> tuple[int | None, int, bool]:
-    """Budget in ns, priority, and whether outputs go out as binary unless named."""
+_Told = tuple[int | None, int, bool, bool]
+_NOTHING_TOLD: _Told = (None, 0, False, False)
+
+
+def _parameters(parameters: Any) -> tuple[_Told, bool]:
+    """The last fields of a request, and whether outputs go as binary unless named."""
     if type(parameters) is not dict:
         raise InvalidRequest("'parameters' of the request must be an object")
     for key, value in parameters.items():
@@ -329,7 +356,8 @@ def _parameters(parameters: Any) -> tuple[int | None, int, bool]:
             )
     budget_us = _unsigned(parameters, "timeout") if "timeout" in parameters else 0
     priority = _unsigned(parameters, "priority") if "priority" in parameters else 0
-    return budget_us * 1000 or None, priority, _boolean(parameters, "binary_data_output")
+    asked = _boolean(parameters, "xirang_timing"), _boolean(parameters, "xirang_explain")
+    return (budget_us * 1000 or None, priority, *asked), _boolean(parameters, "binary_data_output")
 
 
 def _wanted(outputs: Any, *, is_binary_default: bool) -> Wanted:
@@ -356,7 +384,7 @@ def _is_binary(output: dict[str, Any]) -> bool:
         return False
     if type(parameters) is not dict:
         raise InvalidRequest(f"output '{output['name']}': 'parameters' must be an object")
-    _refuse_shared_memory(parameters)
+    refuse_shared_memory(parameters)
     if parameters.get("classification", 0) != 0:
         raise InvalidRequest(
             f"output '{output['name']}': classification is not served here; "

@@ -43,7 +43,12 @@ def model_part(name: str, version: str) -> bytes:
 
 
 def encode(
-    outputs: Mapping[str, NDArray[Any]], wanted: Wanted, *, identity: str, model: bytes
+    outputs: Mapping[str, NDArray[Any]],
+    wanted: Wanted,
+    *,
+    identity: str,
+    model: bytes,
+    parameters: Mapping[str, Any] | None = None,
 ) -> tuple[bytes, bytes]:
     """Header lines and body of a response.
 
@@ -52,6 +57,7 @@ def encode(
         wanted: Their forms.
         identity: The request's id; echoed unless empty.
         model: Of `model_part`.
+        parameters: Of the response; none by default.
 
     Raises:
         InvalidRequest: An output cannot be sent in the form that the client asked for.
@@ -68,10 +74,11 @@ def encode(
             pieces.append(template.binary or _binary(template.opening, len(blob)))
         else:
             pieces.append(b'%b"data":%b}' % (template.opening, to_json(array, template.datatype)))
-    head = b"%b%b%b]}" % (
+    head = b"%b%b%b]%b}" % (
         b'{"id":%b,' % orjson.dumps(identity) if identity else b"{",
         model,
         b",".join(pieces),
+        b',"parameters":%b' % orjson.dumps(parameters) if parameters else b"",
     )
     if not any(blobs):
         return JSON_TYPE, head
@@ -85,12 +92,22 @@ def _binary(opening: bytes, size_bytes: int) -> bytes:
     return b'%b"parameters":{"binary_data_size":%d}}' % (opening, size_bytes)
 
 
-def _template(name: str, array: NDArray[Any]) -> _Template:
+def datatype_of(name: str, array: NDArray[Any]) -> str:
+    """The protocol's datatype of an output.
+
+    Raises:
+        ModelFailed: There is none for its type.
+    """
     datatype = "BYTES" if array.dtype.kind in "OSU" else DATATYPES.get(array.dtype)
     if datatype is None:
         raise ModelFailed(
             f"output '{name}' is a numpy {array.dtype}, which has no datatype in the protocol"
         )
+    return datatype
+
+
+def _template(name: str, array: NDArray[Any]) -> _Template:
+    datatype = datatype_of(name, array)
     opening = b'{"name":%b,"datatype":"%b","shape":%b,' % (
         orjson.dumps(name),
         datatype.encode(),

@@ -12,14 +12,16 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from xirang.core.event import Function
 from xirang.engine.call import Answer, Call
 from xirang.errors import InvalidRequest, TooBusy, UnknownModel, XirangError
 from xirang.frontends.budget import tightest
 from xirang.frontends.caller import caller_of
 from xirang.frontends.errors import JSON_TYPE, describe, error_headers
-from xirang.frontends.exchange import Exchange
+from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.keys import Keys
 from xirang.frontends.service import Service, TextModel, Ticket
+from xirang.frontends.timing import Stopwatch, is_asked
 
 ITEMS_MAX = 2048
 """Of OpenAI's specification."""
@@ -106,6 +108,7 @@ class EmbeddingsRoute:
             caller.client,
             caller.tenant,
             caller.fast,
+            exchange.begun_ns,
         )
         return Gathering(exchange, request, text, terms)
 
@@ -132,6 +135,10 @@ class EmbeddingsRoute:
     def _submit(self, gathering: "Gathering", ids: list[list[int]]) -> None:
         gathering.begin(ids)
         text, model = gathering.text, gathering.request.model
+        if is_asked(gathering.exchange) and not self._service.is_off(Function.TIMING):
+            terms = gathering.terms
+            budget_ns = terms.budget_ns or self._service.model(model).budget_ns
+            gathering.stopwatch = Stopwatch(terms.arrival_ns, budget_ns, self._service.now_ns)
         for index, item in enumerate(ids):
             if gathering.is_over:
                 return
@@ -157,6 +164,7 @@ class Terms(NamedTuple):
     client: int
     tenant: str
     fast: bool | None
+    arrival_ns: int
 
 
 class Gathering:
@@ -168,6 +176,7 @@ class Gathering:
         "left",
         "request",
         "rows",
+        "stopwatch",
         "terms",
         "text",
         "tickets",
@@ -186,6 +195,7 @@ class Gathering:
         self.left = 0
         self.tokens = 0
         self.is_over = False
+        self.stopwatch: Stopwatch | None = None
 
     def begin(self, ids: list[list[int]]) -> None:
         """The items are known."""
@@ -205,8 +215,13 @@ class Gathering:
             self.left -= 1
             if not self.left:
                 self.is_over = True
-                body = encode(self.rows, self.request, self.tokens)
-                self.exchange.respond(200, JSON_TYPE, body)
+                model = answer.stand_in or self.request.model
+                headers, body = JSON_TYPE, encode(self.rows, self.request, self.tokens, model)
+                if answer.stand_in:
+                    headers += degraded(answer.stand_in)
+                if self.stopwatch is not None:
+                    headers += self.stopwatch.line(answer)
+                self.exchange.respond(200, headers, body)
         except Exception as error:
             self.fail(error)
 
@@ -214,7 +229,10 @@ class Gathering:
         """Answer with the error; what else is under way for the request stops."""
         self.stop()
         if not self.exchange.status:
-            self.exchange.respond(*error_response(error))
+            status, headers, body = error_response(error)
+            if self.stopwatch is not None:
+                headers += self.stopwatch.line(None)
+            self.exchange.respond(status, headers, body)
 
     def stop(self) -> None:
         """Take back every call that is still out."""
@@ -303,7 +321,9 @@ def token_ids(items: Sequence[str] | Sequence[Sequence[int]], text: TextModel) -
     return result
 
 
-def encode(rows: Sequence[NDArray[Any] | None], request: EmbeddingsRequest, tokens: int) -> bytes:
+def encode(
+    rows: Sequence[NDArray[Any] | None], request: EmbeddingsRequest, tokens: int, model: str
+) -> bytes:
     """The response's body."""
     data = []
     for index, row in enumerate(rows):
@@ -316,7 +336,7 @@ def encode(rows: Sequence[NDArray[Any] | None], request: EmbeddingsRequest, toke
     document = {
         "object": "list",
         "data": data,
-        "model": request.model,
+        "model": model,
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
     return orjson.dumps(document, option=orjson.OPT_SERIALIZE_NUMPY)

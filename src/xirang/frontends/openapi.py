@@ -18,13 +18,17 @@ NUMBERS_MAX = 64
 
 _REFUSALS = {
     400: "what was wrong with the request, and what was expected",
+    401: "an API key is needed, and this is none",
+    403: "the API key does not allow this",
     404: "no such model or version",
     405: "another method was expected",
+    408: "the rest of the request did not come in time",
     413: "the body is too large",
     429: "the queue is full; `Retry-After` says when to come back",
+    431: "the head is too large",
     500: "the model failed",
     501: "a Content-Encoding that is not read here",
-    503: "the server is loading or draining",
+    503: "the server is loading or draining, or holds too many bytes of requests",
     504: "the latency budget is spent",
 }
 _BUDGET = {
@@ -66,6 +70,7 @@ def _server_paths() -> Json:
         "/v2/health/live": {"get": _empty("serverLive", "whether the process works")},
         "/v2/health/ready": {"get": _empty("serverReady", "whether every model serves")},
         "/v2/models/stats": {"get": _asks("statistics", "statistics of all models")},
+        "/v2/xirang/costs": {"get": _asks("costs", "device time and padding by model and tenant")},
         "/v2/repository/index": {
             "post": {
                 **_asks("index", "the models and their state", kind="array"),

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from xirang.core.event import Function
 from xirang.engine.call import Call
 from xirang.tensors.tensor import Tensor
 
@@ -26,7 +27,8 @@ class TensorSpec(Protocol):
 class ModelInfo(Protocol):
     """What a model tells about itself.
 
-    Name and version of a served model do not change while the server lives: doors keep them.
+    Another version may serve the same name at any time: doors keep none of this, and an answer says
+    of which version it is.
     """
 
     @property
@@ -36,6 +38,10 @@ class ModelInfo(Protocol):
     @property
     def version(self) -> str:
         """The served one."""
+
+    @property
+    def versions(self) -> Sequence[str]:
+        """All that are served, or the one that was asked for."""
 
     @property
     def platform(self) -> str:
@@ -48,6 +54,10 @@ class ModelInfo(Protocol):
     @property
     def outputs(self) -> Sequence[TensorSpec]:
         """In the model's order."""
+
+    @property
+    def budget_ns(self) -> int:
+        """Latency budget of a request that brings none."""
 
     @property
     def is_ready(self) -> bool:
@@ -63,6 +73,20 @@ class Ticket(Protocol):
 
     def cancel(self) -> object:
         """The client went away: leave the queue, run nothing for it. Idempotent."""
+
+
+class Watch(Protocol):
+    """A live look, from its making to its close."""
+
+    @property
+    def bounds(self) -> Mapping[str, Sequence[float]]:
+        """Upper bounds of the histograms in a frame."""
+
+    def frame(self) -> Mapping[str, Any]:
+        """What was counted, what is, and what happened since the last frame."""
+
+    def close(self) -> object:
+        """Look no more."""
 
 
 class Service(Protocol):
@@ -82,8 +106,17 @@ class Service(Protocol):
             UnknownModel: There is none, or not in that version.
         """
 
+    def now_ns(self) -> int:
+        """The time, on the clock that budgets are kept by."""
+
+    def index(self, *, only_ready: bool = False) -> Sequence[Mapping[str, str]]:
+        """All versions that are or might be served: name, version, state and reason, if known."""
+
     def model_names(self) -> Sequence[str]:
         """Every served model, ready or not."""
+
+    def is_off(self, function: Function) -> bool:
+        """Whether overload has switched something off."""
 
     def is_live(self) -> bool:
         """The process works."""
@@ -98,8 +131,36 @@ class Service(Protocol):
             UnknownModel: There is none of that name.
         """
 
-    def metrics_text(self) -> str:
-        """The metrics in Prometheus' text form."""
+    def metrics_text(self, *, is_open: bool = False) -> str:
+        """The metrics in Prometheus' text form, or in OpenMetrics'."""
+
+    def costs(self) -> Mapping[str, Any]:
+        """Device time and padding by model and tenant."""
+
+    def watch(self) -> Watch:
+        """A live look at the server."""
+
+
+class Repository(Protocol):
+    """Models that come and go at an operator's wish."""
+
+    async def load(self, name: str, parameters: Mapping[str, str | bytes]) -> None:
+        """Load a model, or what has changed of it; return when it serves.
+
+        Args:
+            name: Of the model.
+            parameters: `config` and files that stand in the place of its own.
+
+        Raises:
+            XirangError: It cannot be loaded, or nobody may wish it.
+        """
+
+    async def unload(self, name: str) -> None:
+        """Serve a model no more; who is in is still answered.
+
+        Raises:
+            XirangError: Nobody may wish it.
+        """
 
 
 class TextModel(Protocol):

@@ -1,65 +1,47 @@
 """Counts and times of every model, folded from the core's events: once a run, never a request."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from xirang.core.event import Event, RequestCancelled, RequestExpired, RequestRejected, RunEnded
-from xirang.core.run import Done
+from xirang.core.request import NEVER_NS, Request
+from xirang.core.run import Cause, Done, Trigger
+from xirang.observe.costs import Costs
+from xirang.observe.histogram import SPANS_NS, Histogram, spans
+from xirang.observe.machine import Machine
+
+STAGES = ("queue", "assemble", "run", "split")
 
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-SECONDS_BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+RATIO_BOUNDS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+ERROR_BOUNDS = (0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 1.0, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0)
 
 
-@dataclass(slots=True, eq=False)
-class Histogram:
-    """Counts by upper bound, as Prometheus has them."""
-
-    bounds: tuple[float, ...]
-    counts: list[int] = field(default_factory=list)
-    total: float = 0.0
-
-    def __post_init__(self) -> None:
-        self.counts = [0] * (len(self.bounds) + 1)
-
-    def add(self, value: float) -> None:
-        """Count one value."""
-        self.counts[bisect_left(self.bounds, value)] += 1
-        self.total += value
-
-    def add_spans(self, spans_ns: Iterable[int]) -> None:
-        """Count times, given in nanoseconds, by bounds in seconds."""
-        bounds, counts = self.bounds, self.counts
-        for span_ns in spans_ns:
-            seconds = span_ns / 1e9
-            counts[bisect_left(bounds, seconds)] += 1
-            self.total += seconds
-
-    @property
-    def count(self) -> int:
-        """How many values were counted."""
-        return sum(self.counts)
-
-
-@dataclass(slots=True)
-class _Timed:
-    """A count and the nanoseconds of all it counts."""
-
-    count: int = 0
-    ns: int = 0
-
-    def add(self, count: int, ns: int) -> None:
-        self.count += count
-        self.ns += ns
-
-    def as_v2(self) -> dict[str, int]:
-        return {"count": self.count, "ns": self.ns}
+def _stages() -> dict[str, Histogram]:
+    return {stage: spans() for stage in STAGES}
 
 
 @dataclass(slots=True, eq=False)
 class ModelStatistics:
-    """One model's."""
+    """One model's.
+
+    Attributes:
+        on_time: Answered before their deadline.
+        late: Answered after it.
+        failed: For which the model raised.
+        stalled: Instances that hang now.
+        restarts: Worker processes that took the place of another.
+        fail_ns: Arrival to end of all that were not answered with outputs, whatever the reason.
+        batches: Of each size in rows: runs, and nanoseconds of assembly, model and split.
+        stages: How long each answered request was in each stage; the time of a shared run counts
+            in full for each request in it, as with Triton.
+        run_seconds: Assembly, model and split of a run.
+        cost_seconds: What the cost model expected of it.
+        error_ratio: How long it took ÷ how long that was expected to be.
+        slack_seconds: What the most pressing request of a run had to spare when it was cut.
+    """
 
     name: str
     version: str
@@ -68,123 +50,220 @@ class ModelStatistics:
     runs: int = 0
     elements: int = 0
     padding: int = 0
-    run_ns: int = 0
-    rejected: int = 0
+    rejections: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(Cause, 0))
     expired: int = 0
     cancelled: int = 0
-    success: _Timed = field(default_factory=_Timed)
-    fail: _Timed = field(default_factory=_Timed)
-    queue: _Timed = field(default_factory=_Timed)
-    compute_input: _Timed = field(default_factory=_Timed)
-    compute_infer: _Timed = field(default_factory=_Timed)
-    compute_output: _Timed = field(default_factory=_Timed)
-    batches: dict[int, tuple[_Timed, _Timed, _Timed]] = field(default_factory=dict)
-    triggers: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
+    on_time: int = 0
+    late: int = 0
+    fail_ns: int = 0
+    stalled: int = 0
+    restarts: int = 0
+    batches: dict[int, list[int]] = field(default_factory=dict)
+    triggers: dict[str, int] = field(default_factory=lambda: {t.value: 0 for t in Trigger})
+    stages: dict[str, Histogram] = field(default_factory=_stages)
+    request_seconds: Histogram = field(default_factory=spans)
+    run_seconds: Histogram = field(default_factory=spans)
+    cost_seconds: Histogram = field(default_factory=spans)
+    slack_seconds: Histogram = field(default_factory=spans)
     batch_rows: Histogram = field(default_factory=lambda: Histogram(BATCH_BOUNDS))
-    request_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS_BOUNDS))
-    queue_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS_BOUNDS))
-    run_seconds: Histogram = field(default_factory=lambda: Histogram(SECONDS_BOUNDS))
+    padding_ratio: Histogram = field(default_factory=lambda: Histogram(RATIO_BOUNDS))
+    error_ratio: Histogram = field(default_factory=lambda: Histogram(ERROR_BOUNDS))
 
-    def on_run(self, event: RunEnded, *, now_ms: int) -> None:
-        """Fold one run."""
+    def on_run(self, event: RunEnded, *, padding: int, now_ms: int) -> None:
+        """Fold one run with so many elements of padding."""
         run, outcome = event.run, event.outcome
-        span_ns = event.end_ns - run.start_ns
-        done = outcome if isinstance(outcome, Done) else Done(ran_ns=span_ns)
-        guilty = () if isinstance(outcome, Done) else outcome.guilty
-        count = len(run.requests) - len(guilty)
+        served: Sequence[Request] = run.requests
+        if isinstance(outcome, Done):
+            done = outcome
+            self.error_ratio.add(done.ran_ns / (run.predicted_ns or 1))
+        else:
+            done = Done(ran_ns=event.end_ns - run.start_ns)
+            served = self._without_guilty(event, frozenset(outcome.guilty))
+        elements = run.elements
         self.last_inference_ms = now_ms
         self.runs += 1
-        self.elements += run.elements
-        self.padding += run.padding
-        self.run_ns += done.ran_ns
+        self.elements += elements
+        self.padding += padding
+        self.triggers[run.trigger.value] += 1
         self.batch_rows.add(run.rows)
-        self.run_seconds.add(done.ran_ns / 1e9)
-        trigger = run.trigger.value
-        self.triggers[trigger] = self.triggers.get(trigger, 0) + 1
-        self._add_requests(event, frozenset(guilty))
-        infer_ns = done.ran_ns - done.assemble_ns - done.split_ns
-        spans_ns = (done.assemble_ns, infer_ns, done.split_ns)
-        batch = self.batches.setdefault(run.rows, (_Timed(), _Timed(), _Timed()))
-        kinds = (self.compute_input, self.compute_infer, self.compute_output)
-        for kind, shared, ns in zip(kinds, batch, spans_ns, strict=True):
-            kind.add(count, ns * count)  # a shared batch is charged in full to each request
-            shared.add(1, ns)
+        self.padding_ratio.add(padding / elements)
+        self.run_seconds.add(done.ran_ns)
+        self.cost_seconds.add(run.predicted_ns)
+        deadline_ns = min([request.deadline_ns for request in run.requests])
+        if deadline_ns < NEVER_NS:
+            self.slack_seconds.add(max(0, deadline_ns - run.start_ns - run.predicted_ns))
+        self._add_requests(served, run.start_ns, event.end_ns)
+        self._add_stages(run.rows, len(served), done)
 
-    def _add_requests(self, event: RunEnded, guilty: frozenset[int]) -> None:
-        start_ns, end_ns = event.run.start_ns, event.end_ns
-        served = event.run.requests
-        if guilty:
-            for request in served:
-                if request.id in guilty:
-                    self.fail.add(1, end_ns - request.arrival_ns)
-            served = tuple([request for request in served if request.id not in guilty])
-        took_ns = [end_ns - request.arrival_ns for request in served]
-        queued_ns = [start_ns - request.arrival_ns for request in served]
-        self.rows += sum([request.rows for request in served])
-        self.request_seconds.add_spans(took_ns)
-        self.queue_seconds.add_spans(queued_ns)
-        self.success.add(len(served), sum(took_ns))
-        self.queue.add(len(served), sum(queued_ns))
+    def on_lost(self, request: Request, at_ns: int) -> None:
+        """A request was not answered with outputs."""
+        self.fail_ns += at_ns - request.arrival_ns
+
+    def _without_guilty(self, event: RunEnded, guilty: frozenset[int]) -> Sequence[Request]:
+        for request in event.run.requests:
+            if request.id in guilty:
+                self.failed += 1
+                self.on_lost(request, event.end_ns)
+        return [request for request in event.run.requests if request.id not in guilty]
+
+    def _add_requests(self, served: Sequence[Request], start_ns: int, end_ns: int) -> None:
+        # The one loop that a request costs anything in: no calls but two of bisect.
+        took, queued = self.request_seconds, self.stages["queue"]
+        took_counts, queued_counts = took.counts, queued.counts
+        arrivals_ns = rows = late = 0
+        for request in served:
+            arrival_ns = request.arrival_ns
+            took_counts[bisect_left(SPANS_NS, end_ns - arrival_ns)] += 1
+            queued_counts[bisect_left(SPANS_NS, start_ns - arrival_ns)] += 1
+            arrivals_ns += arrival_ns
+            rows += request.rows
+            if request.deadline_ns < end_ns:
+                late += 1
+        count = len(served)
+        took.total += count * end_ns - arrivals_ns
+        queued.total += count * start_ns - arrivals_ns
+        self.rows += rows
+        self.late += late
+        self.on_time += count - late
+
+    def _add_stages(self, rows: int, count: int, done: Done) -> None:
+        infer_ns = done.ran_ns - done.assemble_ns - done.split_ns
+        stages = self.stages
+        stages["assemble"].add(done.assemble_ns, count)
+        stages["run"].add(infer_ns, count)
+        stages["split"].add(done.split_ns, count)
+        batch = self.batches.get(rows)
+        if batch is None:
+            batch = self.batches[rows] = [0, 0, 0, 0]
+        batch[0] += 1
+        batch[1] += done.assemble_ns
+        batch[2] += infer_ns
+        batch[3] += done.split_ns
+
+    @property
+    def rejected(self) -> int:
+        """Requests that were turned away, whatever the cause."""
+        return sum(self.rejections.values())
+
+    @property
+    def answered(self) -> int:
+        """Requests that got their outputs."""
+        return self.on_time + self.late
+
+    @property
+    def model(self) -> str:
+        """The model's name: of a version beside others the version stands in `name` as well."""
+        return self.name.removesuffix(f"/{self.version}")
 
     def as_v2(self) -> dict[str, Any]:
         """As an entry of `model_stats`."""
-        kinds = ("compute_input", "compute_infer", "compute_output")
+        answered = self.answered
+        lost = self.failed + self.rejected + self.expired + self.cancelled
+        stages = self.stages
         return {
-            "name": self.name,
+            "name": self.model,
             "version": self.version,
             "last_inference": self.last_inference_ms,
             "inference_count": self.rows,
             "execution_count": self.runs,
             "inference_stats": {
-                "success": self.success.as_v2(),
-                "fail": self.fail.as_v2(),
-                "queue": self.queue.as_v2(),
-                "compute_input": self.compute_input.as_v2(),
-                "compute_infer": self.compute_infer.as_v2(),
-                "compute_output": self.compute_output.as_v2(),
-                "cache_hit": _Timed().as_v2(),
-                "cache_miss": _Timed().as_v2(),
+                "success": _timed(answered, self.request_seconds.total),
+                "fail": _timed(lost, self.fail_ns),
+                "queue": _timed(answered, stages["queue"].total),
+                "compute_input": _timed(answered, stages["assemble"].total),
+                "compute_infer": _timed(answered, stages["run"].total),
+                "compute_output": _timed(answered, stages["split"].total),
+                "cache_hit": _timed(0, 0),
+                "cache_miss": _timed(0, 0),
             },
             "response_stats": {},
             "batch_stats": [
-                {"batch_size": size}
-                | {kind: timed.as_v2() for kind, timed in zip(kinds, batch, strict=True)}
-                for size, batch in sorted(self.batches.items())
+                {
+                    "batch_size": size,
+                    "compute_input": _timed(runs, assemble_ns),
+                    "compute_infer": _timed(runs, infer_ns),
+                    "compute_output": _timed(runs, split_ns),
+                }
+                for size, (runs, assemble_ns, infer_ns, split_ns) in sorted(self.batches.items())
             ],
             "memory_usage": [],
         }
 
 
+def _timed(count: int, ns: float) -> dict[str, int]:
+    return {"count": count, "ns": int(ns)}
+
+
 class Statistics:
-    """All models'."""
+    """All models'.
+
+    Attributes:
+        models: By name.
+        costs: What each model and tenant used.
+        machine: Of the machine that they all run on.
+        watchers: Called with each run that ended, as long as somebody looks.
+    """
 
     def __init__(self, *, unix_ms: Callable[[], int]) -> None:
         self._unix_ms = unix_ms
         self.models: dict[str, ModelStatistics] = {}
+        self._of_lanes: dict[str, ModelStatistics] = {}
+        self.costs = Costs()
+        self.machine = Machine()
+        self.watchers: list[Callable[[RunEnded], None]] = []
 
-    def add_model(self, name: str, version: str) -> None:
-        """All series of a model are there from its load, at zero."""
-        self.models[name] = ModelStatistics(name, version)
+    def add_model(self, name: str, version: str, *, lanes: str | None = None) -> None:
+        """All series of a model are there from its load, at zero.
+
+        Args:
+            name: What is known of it goes on, if there is anything.
+            version: The served one.
+            lanes: As what events name it, if not by its name.
+        """
+        found = self.models.get(name)
+        if found is None:
+            found = self.models[name] = ModelStatistics(name, version)
+        found.version = version
+        self._of_lanes[lanes or name] = found
+        self.costs.add_model(name, lanes=lanes)
+
+    def drop_lanes(self, lanes: str) -> None:
+        """No event will come from these any more; what was counted stays."""
+        del self._of_lanes[lanes]
+        self.costs.drop_lanes(lanes)
+
+    def note_faults(self, lanes: str, *, stalled: int, restarted: int) -> None:
+        """So many instances hang, and so many processes more took the place of another."""
+        found = self._of_lanes[lanes]
+        found.stalled = stalled
+        found.restarts += restarted
+
+    def name_of(self, lanes: str) -> str:
+        """Under which name lanes are counted."""
+        return self._of_lanes[lanes].name
 
     def on_event(self, event: Event) -> None:
         """Fold one event of the core."""
         match event:
-            case RunEnded():
-                self.models[event.run.model].on_run(event, now_ms=self._unix_ms())
-            case RequestRejected(request):
-                model = self.models[request.model]
-                model.rejected += 1
-                model.fail.add(1, 0)
+            case RunEnded(run):
+                padding, now_ms = run.padding, self._unix_ms()
+                self._of_lanes[run.model].on_run(event, padding=padding, now_ms=now_ms)
+                self.costs.on_run(event, padding=padding)
+                for watcher in self.watchers:
+                    watcher(event)
+            case RequestRejected(request, cause=cause):
+                self._of_lanes[request.model].rejections[cause] += 1
             case RequestExpired(request, at_ns):
-                model = self.models[request.model]
+                model = self._of_lanes[request.model]
                 model.expired += 1
-                model.fail.add(1, at_ns - request.arrival_ns)
+                model.on_lost(request, at_ns)
             case RequestCancelled(request, at_ns):
-                model = self.models[request.model]
+                model = self._of_lanes[request.model]
                 model.cancelled += 1
-                model.fail.add(1, at_ns - request.arrival_ns)
+                model.on_lost(request, at_ns)
 
     def as_v2(self, name: str | None = None) -> dict[str, Any]:
         """The statistics extension's answer, for one model or all."""
-        models = self.models.values() if name is None else (self.models[name],)
+        models = [each for each in self.models.values() if name in {None, each.model}]
         return {"model_stats": [model.as_v2() for model in models]}

@@ -1,0 +1,248 @@
+"""The HTTP servers of a process: their ports, keys and certificates, how they open and shut."""
+
+import asyncio
+import contextlib
+import logging
+import resource
+import socket
+import ssl
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from xirang.config import GRPC_PORT, Config
+from xirang.core.admission.tenants import Allowance
+from xirang.errors import InvalidSetting
+from xirang.frontends.cold import admin_app, cold_app
+from xirang.frontends.dawdlers import Dawdlers
+from xirang.frontends.exchange import Match
+from xirang.frontends.http import serve_protocol
+from xirang.frontends.keys import Keys, load_keys
+from xirang.frontends.repository import managing_routes
+from xirang.frontends.routes import hot_routes
+from xirang.frontends.service import Repository, Service, TextModel
+
+if TYPE_CHECKING:
+    from xirang.frontends.grpc.grpcio import GrpcDoor
+
+log = logging.getLogger("xirang")
+
+
+DESCRIPTORS_RESERVED = 64
+"""File descriptors that are kept for what is no connection: models, recordings, workers."""
+
+
+class Doors:
+    """The servers: HTTP for requests, gRPC, and HTTP for operators where they have a port apart."""
+
+    def __init__(self, config: Config) -> None:
+        """Read what they need, and take the ports.
+
+        Raises:
+            InvalidSetting: A file cannot be used, or a port not be had.
+        """
+        self._config = config
+        self._keys: Keys | None = load_keys(Path(config.keys)) if config.keys else None
+        self._tls = _tls(config)
+        self._connections_max = _connections_max(config.connections_max)
+        self._listeners = [listen(config.host, config.http_port)]
+        self._servers: list[_Server] = []
+        self._watches: list[Dawdlers] = []
+        self._grpc: GrpcDoor | None = None
+        if config.admin_port:
+            try:
+                self._listeners.append(listen(config.admin_host, config.admin_port))
+            except InvalidSetting:
+                self._listeners[0].close()
+                raise
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        host, port = self._listeners[0].getsockname()[:2]
+        return f"{'https' if self._tls else 'http'}://{host}:{port}"
+
+    @property
+    def grpc_url(self) -> str | None:
+        """Where gRPC calls go; None where there are none."""
+        if self._grpc is None:
+            return None
+        return f"{'grpcs' if self._tls else 'grpc'}://{self._config.host}:{self._grpc.port}"
+
+    def allowances(self) -> dict[str, Allowance]:
+        """What the holder of each key may ask for, where keys are asked for."""
+        grants = self._keys.grants if self._keys is not None else ()
+        return {
+            grant.name: Allowance(grant.rate, grant.share)
+            for grant in grants
+            if grant.rate is not None or grant.share < 1
+        }
+
+    def __enter__(self) -> "Doors":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def open(
+        self, service: Service, texts: Mapping[str, TextModel], repository: Repository
+    ) -> "asyncio.Future[Any]":
+        """Answer; returns what is done when nobody answers any more."""
+        managing = managing_routes(repository)
+        has_own_port = bool(self._config.admin_port)
+        cold = cold_app(service, texts, self._keys, () if has_own_port else managing)
+        self._servers = [self._server(hot_routes(service, texts, self._keys), cold)]
+        if self._config.admin_port:
+            self._servers.append(
+                self._server(_nothing_hot, admin_app(service, self._keys, managing))
+            )
+        loop = asyncio.get_running_loop()
+        self._watches = [
+            Dawdlers(
+                server.server_state.connections, loop=loop, seconds=self._config.client_timeout_s
+            )
+            for server in self._servers
+        ]
+        pairs = zip(self._servers, self._listeners, strict=True)
+        self._grpc = grpc_door(
+            self._config, service, self._keys, None if has_own_port else repository
+        )
+        serving = [server.serve(sockets=[own]) for server, own in pairs]
+        if self._grpc is not None:
+            serving.append(self._grpc.serve())
+        return asyncio.gather(*serving)
+
+    def shut(self, *, by_force: bool) -> None:
+        """Take no new connections, and let go of the old ones as soon as they are answered."""
+        for watch in self._watches:
+            watch.close()
+        for server in self._servers:
+            server.force_exit = by_force
+            server.should_exit = True
+        if self._grpc is not None:
+            self._grpc.shut(0 if by_force else self._config.exit_timeout_s)
+
+    def _server(self, match: Match, app: ASGIApp) -> "_Server":
+        config, tls = self._config, self._tls
+        protocol = serve_protocol(
+            match,
+            body_bytes_max=config.body_mib_max << 20,
+            connections_max=self._connections_max,
+            memory_bytes_max=config.memory_mib_max << 20,
+        )
+        return _Server(
+            uvicorn.Config(
+                app,
+                http=protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=max(1, int(config.exit_timeout_s)),
+                ssl_context_factory=None if tls is None else lambda *_: tls,
+            )
+        )
+
+
+def grpc_door(
+    config: Config, service: Service, keys: Keys | None, repository: Repository | None
+) -> "GrpcDoor | None":
+    """The gRPC server on the running loop, if one is wanted and grpcio is there."""
+    if config.grpc_port < 0:
+        return None
+    try:
+        from xirang.frontends.grpc.grpcio import GrpcDoor
+        from xirang.frontends.grpc.servicer import Servicer
+    except ImportError as error:
+        if config.grpc_port != GRPC_PORT:
+            raise InvalidSetting(f"gRPC needs `pip install 'xirang[grpc]'`: {error}") from error
+        log.info("no gRPC, because grpcio is not installed: pip install 'xirang[grpc]'")
+        return None
+    return GrpcDoor(
+        Servicer(service, keys, repository, memory_bytes_max=config.memory_mib_max << 20),
+        host=config.host,
+        port=config.grpc_port,
+        message_bytes_max=config.grpc_message_mib_max << 20,
+        certificate=(
+            (Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes())
+            if config.tls_certificate
+            else None
+        ),
+    )
+
+
+def _connections_max(wanted: int) -> int:
+    """As many as file descriptors allow: who comes when they are used up gets no answer at all."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + DESCRIPTORS_RESERVED
+    if resource.RLIM_INFINITY not in (soft, hard) and soft < needed:
+        soft = min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return wanted
+    allowed = max(1, soft - DESCRIPTORS_RESERVED)
+    log.warning(
+        "%d file descriptors allow %d connections, not %d; expected a higher limit (ulimit -n)",
+        soft,
+        allowed,
+        wanted,
+    )
+    return allowed
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket on which a server may accept.
+
+    Raises:
+        InvalidSetting: The port is taken, or the address is not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+        listener.listen()  # from now on the port is taken for others who would bind it
+    except OSError as error:
+        listener.close()
+        raise InvalidSetting(f"cannot listen on {host}:{port}: {error.strerror}") from error
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: we drain the engine first, and exit with 0."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take no signal."""
+        yield
+
+
+def _nothing_hot(_url: bytes) -> None:
+    """The `Match` of a server whose routes are all cold."""
+
+
+def _tls(config: Config) -> ssl.SSLContext | None:
+    if not config.tls_certificate:
+        return None
+    for file in (config.tls_certificate, config.tls_key):
+        try:
+            Path(file).read_bytes()
+        except OSError as error:
+            raise InvalidSetting(f"cannot read {file}: {error.strerror}") from error
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["http/1.1"])
+    try:
+        # Nobody is there to type a password, so an encrypted key is refused.
+        context.load_cert_chain(config.tls_certificate, config.tls_key, password="")
+    except (ssl.SSLError, ValueError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise InvalidSetting(
+            f"{config.tls_certificate} and {config.tls_key} are no certificate and its key, "
+            f"unencrypted: {reason}"
+        ) from error
+    return context

@@ -1,0 +1,288 @@
+"""The gRPC services between bytes and the engine; whatever carries the bytes stands beside it.
+
+Nothing here knows grpcio. A transport hands in a procedure's path, a message and what came with
+it, and gets a message or a `Status` back: by callback for infer, without a task for each call.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+from google.protobuf.json_format import ParseDict
+from google.protobuf.message import DecodeError
+
+from xirang.core.event import Function
+from xirang.engine.call import Answer, Call
+from xirang.errors import InvalidRequest, XirangError
+from xirang.frontends import explaining
+from xirang.frontends.budget import tightest
+from xirang.frontends.caller import caller_on
+from xirang.frontends.connection import Memory
+from xirang.frontends.errors import NoRoom
+from xirang.frontends.grpc.cold import OPEN, ColdRpcs, Rpc, version_of
+from xirang.frontends.grpc.infer import Request, decode, encode
+from xirang.frontends.grpc.inference import PACKAGE, SCHEMA
+from xirang.frontends.grpc.managing import Act, ManagingRpcs
+from xirang.frontends.grpc.standard import HEALTH_PACKAGE
+from xirang.frontends.grpc.status import Status, status_of
+from xirang.frontends.http import MEMORY_BYTES_MAX
+from xirang.frontends.keys import Keys
+from xirang.frontends.kserve import InferRequest
+from xirang.frontends.service import Repository, Service, Ticket
+from xirang.frontends.timing import Stopwatch
+
+SERVICE_PATH = f"/{PACKAGE}.GRPCInferenceService/"
+INFER_PATH = f"{SERVICE_PATH}ModelInfer"
+STREAM_PATH = f"{SERVICE_PATH}ModelStreamInfer"
+
+NONE: Mapping[str, Any] = MappingProxyType({})
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What came with a message.
+
+    Attributes:
+        headers: The call's metadata, names in lower case.
+        connection: A number that is the same for all calls of a connection.
+        time_left_ns: Until the call's deadline; None without one.
+    """
+
+    headers: Mapping[bytes, bytes] = {}
+    connection: int = 0
+    time_left_ns: int | None = None
+
+
+Unary = Callable[[bytes, Envelope], Awaitable[bytes]]
+Finish = Callable[[Any], None]
+"""Gets a `ModelInferResponse` or a `Status`, once."""
+
+
+class Servicer:
+    """All procedures but streams, which `stream.py` makes of it.
+
+    Attributes:
+        unary: What is asked seldom, by path; they raise what `status_of` takes.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        keys: Keys | None = None,
+        repository: Repository | None = None,
+        *,
+        memory_bytes_max: int = MEMORY_BYTES_MAX,
+    ) -> None:
+        """Serve what a service does.
+
+        Args:
+            service: Answers.
+            keys: One of them is needed; None: nobody is asked.
+            repository: Loads and unloads models; with keys, for those who may. None: not here.
+            memory_bytes_max: Of all requests together that are unanswered.
+        """
+        self._memory = Memory(memory_bytes_max)
+        self._service = service
+        self._keys = keys
+        cold = ColdRpcs(service)
+        self.unary: dict[str, Unary] = {
+            f"{SERVICE_PATH}{name}": self._unary(f"{PACKAGE}.{name}", rpc, is_open=name in OPEN)
+            for name, rpc in cold.by_name().items()
+        }
+        self.unary[f"/{HEALTH_PACKAGE}.Health/Check"] = self._unary(
+            f"{HEALTH_PACKAGE}.HealthCheck", cold.health, is_open=True
+        )
+        managing = ManagingRpcs(repository)
+        for name, act in managing.by_name().items():
+            self.unary[f"{SERVICE_PATH}{name}"] = self._managing(f"{PACKAGE}.{name}", act)
+
+    def infer(
+        self, message: bytes, envelope: Envelope, reply: Callable[[bytes | Status], None]
+    ) -> Ticket | None:
+        """Take in a `ModelInferRequest`.
+
+        Args:
+            message: Its bytes.
+            envelope: What came with it.
+            reply: Called once, now or later, with the response's bytes or with what went wrong.
+
+        Returns:
+            The right to take it back; None if it has been answered already.
+        """
+
+        def finish(result: Any) -> None:
+            reply(result if isinstance(result, Status) else result.SerializeToString())
+
+        try:
+            return self.submit(parsed(Request, message), len(message), envelope, finish)
+        except Exception as error:
+            reply(status_of(error))
+            return None
+
+    def submit(
+        self,
+        request: Any,
+        size_bytes: int,
+        envelope: Envelope,
+        finish: Finish,
+        *,
+        parameters: Mapping[str, bool | float | str] = NONE,
+    ) -> Ticket:
+        """Hand a request to the engine.
+
+        Args:
+            request: A `ModelInferRequest`.
+            size_bytes: Of its message.
+            envelope: What came with it.
+            finish: Gets the response.
+            parameters: Of the response.
+
+        Raises:
+            XirangError: It is not taken in; `finish` will not be called.
+        """
+        name, headers = request.model_name, envelope.headers
+        caller = caller_on(envelope.connection, headers, self._keys, name)
+        version = version_of(request.model_version)
+        wire = decode(request)
+        budget_ns = tightest(wire.budget_ns, headers)
+        if (left_ns := envelope.time_left_ns) is not None:
+            budget_ns = max(0, left_ns if budget_ns is None else min(budget_ns, left_ns))
+        is_off = self._service.is_off(Function.TIMING)
+        stopwatch = self._stopwatch(name, budget_ns) if wire.is_timed and not is_off else None
+        loan = _Loan(self._memory, size_bytes)
+        call = Call(
+            model=name,
+            inputs=wire.inputs,
+            reply=_Reply(
+                finish,
+                name,
+                wire,
+                parameters,
+                stopwatch,
+                loan,
+                is_explained=wire.is_explained and not is_off,
+            ),
+            version=version,
+            outputs=wire.wanted.names,
+            budget_ns=budget_ns,
+            priority=caller.priority(wire.priority, headers),
+            client=caller.client,
+            tenant=caller.tenant,
+            fast=caller.fast,
+        )
+        loan.take()
+        try:
+            return _Held(self._service.submit(call), loan)
+        except Exception:
+            loan.give_back()
+            raise
+
+    def _stopwatch(self, name: str, budget_ns: int | None) -> Stopwatch:
+        now_ns = self._service.now_ns
+        held_to_ns = self._service.model(name).budget_ns if budget_ns is None else budget_ns
+        return Stopwatch(now_ns(), held_to_ns, now_ns)
+
+    def _unary(self, stem: str, rpc: Rpc, *, is_open: bool) -> Unary:
+        takes = SCHEMA.message(f"{stem}Request")
+        gives = SCHEMA.message(f"{stem}Response")
+
+        async def answer(message: bytes, envelope: Envelope) -> bytes:
+            if self._keys is not None and not is_open:
+                self._keys.of(envelope.headers)
+            fields = dict(rpc(parsed(takes, message)))
+            response = ParseDict(fields, gives(), ignore_unknown_fields=True)
+            encoded: bytes = response.SerializeToString()
+            return encoded
+
+        return answer
+
+    def _managing(self, stem: str, act: Act) -> Unary:
+        takes = SCHEMA.message(f"{stem}Request")
+
+        async def answer(message: bytes, envelope: Envelope) -> bytes:
+            if self._keys is not None:
+                self._keys.admin(envelope.headers)
+            await act(parsed(takes, message))
+            return b""
+
+        return answer
+
+
+def parsed(kind: Any, message: bytes) -> Any:
+    """The message in some bytes.
+
+    Raises:
+        InvalidRequest: They are not one of that kind.
+    """
+    try:
+        return kind.FromString(message)
+    except DecodeError as error:
+        raise InvalidRequest(f"the message is not a {kind.DESCRIPTOR.name}: {error}") from None
+
+
+class _Loan(msgspec.Struct, gc=False):
+    """What a request takes of the memory for requests, until it is answered or taken back."""
+
+    memory: Memory
+    size_bytes: int
+
+    def take(self) -> None:
+        if self.memory.held_bytes + self.size_bytes > self.memory.bytes_max:
+            raise NoRoom("too many bytes of requests are in memory; come back later")
+        self.memory.held_bytes += self.size_bytes
+
+    def give_back(self) -> None:
+        self.memory.held_bytes -= self.size_bytes
+        self.size_bytes = 0
+
+
+class _Held(msgspec.Struct, frozen=True, gc=False):
+    """A ticket, and the loan that ends with it."""
+
+    ticket: Ticket
+    loan: _Loan
+
+    def cancel(self) -> None:
+        self.ticket.cancel()
+        self.loan.give_back()
+
+
+class _Reply(msgspec.Struct, frozen=True, gc=False):
+    """The reply of a call; whatever goes wrong here goes to this one client."""
+
+    finish: Finish
+    model: str
+    request: InferRequest
+    parameters: Mapping[str, bool | float | str]
+    stopwatch: Stopwatch | None
+    loan: "_Loan"
+    is_explained: bool
+
+    def __call__(self, answer: Answer | XirangError) -> None:
+        self.loan.give_back()
+        if isinstance(answer, XirangError):
+            self.finish(status_of(answer))
+            return
+        try:
+            response = encode(
+                answer.outputs,
+                (answer.stand_in or self.model, answer.version),
+                identity=self.request.id,
+                parameters=self._parameters(answer),
+            )
+        except Exception as error:
+            self.finish(status_of(error))
+        else:
+            self.finish(response)
+
+    def _parameters(self, answer: Answer) -> Mapping[str, bool | float | str]:
+        found = self.parameters
+        if answer.is_cropped:
+            found = {**found, "xirang_cropped": True}
+        if answer.stand_in:
+            found = {**found, "xirang_degraded": answer.stand_in}
+        if self.stopwatch is not None:
+            found = {**found, **self.stopwatch.parameters(answer)}
+        if self.is_explained:
+            found = {**found, **explaining.parameters(answer)}
+        return found
