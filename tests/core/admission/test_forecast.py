@@ -31,13 +31,13 @@ def test_nobody_ahead_costs_nothing():
 
 
 def test_what_stands_ahead_costs_its_rows_and_its_calls():
-    assert ahead_ms(work_ms=5, rows=4) == 5 + 2
-    assert ahead_ms(work_ms=20, rows=32) == 20 + 4 * 2  # four full runs
-    assert ahead_ms(work_ms=10 * WORK_CALLS * 2, rows=4) == 10 * WORK_CALLS * 2 + 10 * 2
+    assert ahead_ms(work_ms=5, rows=4) == 5  # a run that who comes will share
+    assert ahead_ms(work_ms=20, rows=32) == 20 + 3 * 2  # three full runs, and one to share
+    assert ahead_ms(work_ms=10 * WORK_CALLS * 2, rows=4) == 10 * WORK_CALLS * 2 + 9 * 2
 
 
 def test_only_the_more_urgent_part_counts():
-    assert ahead_ms(work_ms=20, rows=32, share=0.5) == 10 + 2 * 2
+    assert ahead_ms(work_ms=20, rows=32, share=0.5) == 10 + 2
 
 
 def test_a_law_without_a_call_divides_by_nothing():

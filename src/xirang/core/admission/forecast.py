@@ -31,9 +31,9 @@ def ahead_ns(*, work_ns: float, rows: int, share: float, call_ns: float, rows_ma
     if not rows or share <= 0.0:
         return 0.0
     ahead_rows = rows * share
-    # A run gathers until its call is a tenth of it, or until it is full.
+    # A run gathers until its call is a tenth of it, or until it is full; who comes joins the last.
     runs = max(ahead_rows / rows_max, work_ns * share / (WORK_CALLS * call_ns) if call_ns else 0.0)
-    return work_ns * share + max(1.0, runs) * call_ns
+    return work_ns * share + max(0.0, runs - 1.0) * call_ns
 
 
 WORK_CALLS = 9.0
