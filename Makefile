@@ -54,6 +54,9 @@ bench-shapes: models ## every real model in mixed batches, padding waste, assemb
 bench-qos: setup ## overload, fast lane, rejections, soak (minutes)
 	$(PY) -m benchmarks.qos
 
+soak: setup      ## everything at once for two minutes: nothing lost, nothing grows
+	$(PY) -m benchmarks.qos --only-soak --soak-seconds 120
+
 bench-memory: setup ## plans against bounds, leases (minutes)
 	$(PY) -m benchmarks.memory
 
@@ -64,4 +67,4 @@ bench-grpc: setup ## what a call over gRPC costs beside HTTP
 	$(PY) -m benchmarks.grpc_door
 
 .PHONY: help setup demo fmt check test-fast test models bench bench-sim bench-deadlines bench-shapes \
-	bench-qos bench-memory bench-observe bench-grpc
+	bench-qos bench-memory bench-observe bench-grpc soak

@@ -1,1 +1,1 @@
-"""Quality of service: overload, the fast lane, what a rejection costs, and whether anything is lost."""
+"""Quality of service: overload, the fast lane, the price of a no, and whether anything is lost."""

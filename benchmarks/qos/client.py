@@ -50,6 +50,7 @@ class Client:
         place = urlsplit(url)
         self.host, self.port = place.hostname, place.port
         self.path = f"/v2/models/{model}/infer"
+        self._number = 0
         self._idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = []
 
     def close(self) -> None:
@@ -59,10 +60,7 @@ class Client:
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Status and body; 0 if the connection broke."""
-        if self._idle:
-            reader, writer = self._idle.pop()
-        else:
-            reader, writer = await asyncio.open_connection(self.host, self.port)
+        reader, writer = self._kept() or await asyncio.open_connection(self.host, self.port)
         try:
             writer.write(
                 b"POST %b HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%b"
@@ -80,13 +78,25 @@ class Client:
         self._idle.append((reader, writer))
         return int(head[9:12]), answer
 
+    def _kept(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter] | None:
+        """A connection that is still open; idle ones are closed after a while."""
+        while self._idle:
+            reader, writer = self._idle.pop()
+            if not reader.at_eof():
+                return reader, writer
+            writer.close()
+        return None
+
     async def ask(self, asked: Asked, x: float, *, budget_ms: float, priority: int = 0) -> None:
         """One request, checked and counted."""
+        self._number += 1
+        identity = f"{id(self)}-{self._number}"
         began = perf_counter()
-        status, answer = await self.post(self.path, body_of(x, budget_ms, priority))
+        body = body_of(x, budget_ms, priority, identity=identity)
+        status, answer = await self.post(self.path, body)
         ended = perf_counter()
         asked.statuses[status] += 1
-        is_right = status == 200 and is_answer(answer, x)
+        is_right = status == 200 and is_answer(answer, x, identity)
         asked.wrong += status == 200 and not is_right
         if is_right and ended - began <= budget_ms / 1e3:
             asked.on_time_s.append(ended - began)
@@ -95,14 +105,16 @@ class Client:
             asked.refused_s.append(ended - began)
 
 
-def body_of(x: float, budget_ms: float, priority: int) -> bytes:
+def body_of(x: float, budget_ms: float, priority: int = 0, *, identity: str = "") -> bytes:
     row = {"name": "x", "datatype": "FP32", "shape": [1, 4], "data": [x, x, x, x]}
     parameters = {"timeout": int(budget_ms * 1000), "priority": priority}
-    return orjson.dumps({"inputs": [row], "parameters": parameters})
+    return orjson.dumps({"id": identity, "inputs": [row], "parameters": parameters})
 
 
-def is_answer(answer: bytes, x: float) -> bool:
-    return orjson.loads(answer)["outputs"][0]["data"] == [2 * x + 1] * 4
+def is_answer(answer: bytes, x: float, identity: str) -> bool:
+    """Whether it is the answer to this very request, and right."""
+    said = orjson.loads(answer)
+    return said.get("id") == identity and said["outputs"][0]["data"] == [2 * x + 1] * 4
 
 
 async def open_loop(

@@ -1,4 +1,4 @@
-"""A real server before a callable of known cost: overload, calm, fast lane, noes, a killed worker."""
+"""A real server before a callable of known cost: calm, overload, noes, a kill, the fast lane."""
 
 import asyncio
 import os
@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
-from time import perf_counter
+from time import perf_counter, process_time
 
 from benchmarks.figures import Figure
 from benchmarks.qos.client import Asked, Client, open_loop, quantile
@@ -95,9 +95,7 @@ async def _overload(server: ServerProcess) -> list[Figure]:
     capacity = await _warm(client)
     began = perf_counter()
     kinds = await _play(client, 3 * capacity, 8.0, budget_ms=BUDGET_MS)
-    inside = [
-        at for kind in kinds.values() for at in kind.at_s if began + 1 <= at < began + 8
-    ]
+    inside = [at for kind in kinds.values() for at in kind.at_s if began + 1 <= at < began + 8]
     goodput = len(inside) / 7 / capacity
     told = [seconds for kind in kinds.values() for seconds in kind.refused_s]
     client.close()
@@ -125,7 +123,7 @@ async def _rejects(server: ServerProcess) -> list[Figure]:
     each_us = 1e6 * (full_s - base_s) / max(1, full - base)
     return [
         Figure("live, goodput at load 10 ÷ at load 1.2", goods[1] / goods[0], 0.9),
-        Figure("live, server CPU a rejected request, HTTP and all", each_us, 100, False, "µs"),
+        Figure("live, server CPU a rejected request, HTTP and all", each_us, 15, False, "µs"),
     ]
 
 
@@ -145,10 +143,10 @@ def _decision() -> list[Figure]:
         scheduler.submit(request, now_ns=0)
         scheduler.poll(now_ns=0)
     scheduler.drain_events()
-    noes, began = 0, perf_counter()
+    noes, began = 0, process_time()
     for number, request in enumerate(requests[200:]):
         noes += isinstance(scheduler.submit(request, now_ns=number), Rejected)
-    each_us = 1e6 * (perf_counter() - began) / max(1, noes)
+    each_us = 1e6 * (process_time() - began) / max(1, noes)
     assert noes > 15_000
     return [Figure("the decision to turn away, processor time", each_us, 15, False, "µs")]
 
@@ -167,7 +165,9 @@ async def _killed(server: ServerProcess) -> list[Figure]:
     (worker,) = workers_of(server.pid)
     load = asyncio.ensure_future(
         open_loop(
-            0.5 * capacity, 4.0, lambda random: client.ask(asked, random.randrange(99), budget_ms=5e3)
+            0.5 * capacity,
+            4.0,
+            lambda random: client.ask(asked, random.randrange(99), budget_ms=5e3),
         )
     )
     await asyncio.sleep(1.5)

@@ -83,8 +83,9 @@ def _phased(*phases: tuple[float, int]):
     instants, begin_ns = [], 0
     for number, (load, seconds) in enumerate(phases):
         draws = Poisson(load * IMAGES_CAPACITY).draws(Random(number))
-        instants += [begin_ns + at for at in takewhile(lambda at: at < seconds * SECOND, draws)]
-        begin_ns += seconds * SECOND
+        end_ns = begin_ns + seconds * SECOND
+        instants += takewhile(end_ns.__gt__, (begin_ns + at for at in draws))
+        begin_ns = end_ns
     demands = Demands(
         budgets_ns=Choice((IMAGES_BUDGET,)), priorities=Choice((1, 2, 3), (0.2, 0.5, 0.3))
     )
@@ -145,7 +146,7 @@ def _with_fast(rate: float) -> _Seen:
     return seen
 
 
-def _marked(workload: Workload, seed: int, is_fast: bool):  # noqa: FBT001
+def _marked(workload: Workload, seed: int, is_fast: bool):
     for request in takewhile(
         lambda each: each.arrival_ns < 15 * SECOND, workload.requests(seed=seed)
     ):

@@ -62,6 +62,7 @@ class ModelSettings:
     efficiency_high: float = _option(0.0, "the same for priority 1")
     efficiency_low: float = _option(-1.0, "the same for priority 3; -1: as efficiency")
     queue: int = _option(4096, "most requests that wait for a model; beyond it they get 429")
+    queue_ms: float = _option(0.0, "most device time that waits for a model, predicted; 0: any")
     reject_early: bool = _option(
         default=True, text="turn away at once whose budget cannot be kept, by prediction"
     )
@@ -164,6 +165,7 @@ _AT_LEAST = {
     "fast_budget_ms": 0,
     "fast_wait_ms": 0,
     "queue": 1,
+    "queue_ms": 0,
     "instances": 0,
     "threads": 1,
     "length_max": 0,

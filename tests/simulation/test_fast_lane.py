@@ -86,6 +86,7 @@ def play(law, *, fast_rate, load=1.2, **policy):
     return seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", [GPU, MINILM], ids=["images", "texts"])
 def test_a_fast_request_waits_for_one_sub_run_and_the_others_keep_nine_tenths(law):
     before = play(law, fast_rate=0)
@@ -98,6 +99,7 @@ def test_a_fast_request_waits_for_one_sub_run_and_the_others_keep_nine_tenths(la
     assert seen.turned_away == 0
 
 
+@pytest.mark.slow
 def test_a_longest_wait_that_is_set_is_kept():
     seen = play(MINILM, fast_rate=8, fast_wait_ns=15 * MS)
     longest = [max(each, default=0) for each in seen.blocking_ns]
@@ -105,6 +107,7 @@ def test_a_longest_wait_that_is_set_is_kept():
     assert max(longest[1:]) <= 15 * MS
 
 
+@pytest.mark.slow
 def test_beyond_its_share_the_fast_lane_waits_with_the_others():
     seen = play(GPU, fast_rate=2 * GPU_CAPACITY, load=0.5, fast_share=0.3)
     assert seen.fast_device_ns / seen.end_ns <= 0.4

@@ -105,6 +105,7 @@ def play(requests, *, span=(1, 5), noise=0.0, ground=None, **policy):
     return seen, watched.changes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 def test_three_times_the_capacity(noise):
     requests = phased((0.7, 1), (3.0, 5), (0.5, 2))
@@ -118,6 +119,7 @@ def test_three_times_the_capacity(noise):
     assert changes[-1].at_ns <= (6 + 5) * SECOND
 
 
+@pytest.mark.slow
 def test_eight_tenths_of_the_capacity_turns_nobody_away():
     seen, changes = play(phased((0.8, 6)), span=(0, 6), noise=0.1, efficiency=0.2)
     assert not seen.causes
@@ -126,6 +128,7 @@ def test_eight_tenths_of_the_capacity_turns_nobody_away():
     assert seen.late.total() <= 0.001 * seen.came.total()
 
 
+@pytest.mark.slow
 def test_whoever_is_told_when_to_come_back_is_told_something_plausible():
     seen, _ = play(phased((3.0, 4)), span=(1, 4))
     assert seen.causes[Cause.BUDGET] + seen.causes[Cause.OVERLOAD] > 1000
@@ -134,6 +137,7 @@ def test_whoever_is_told_when_to_come_back_is_told_something_plausible():
     assert quantile(sorted(seen.retries_ns), 0.5) > 0
 
 
+@pytest.mark.slow
 def test_depths_may_stand_for_levels():
     thresholds = Thresholds(depths=(100, 200, 400))
     ground = {"thresholds": thresholds}

@@ -190,21 +190,12 @@ class Lanes:
         work_ns = device.waiting_ns * WITH_CALLS + calls * self.cost.call_ns()
         ends_ns = device.ends_ns
         residual_ns = max(ends_ns.values()) - now_ns if ends_ns else 0
-        return work_ns / device.parallelism + max(0, residual_ns)
+        return work_ns / min(device.parallelism, self.policy.instances) + max(0, residual_ns)
 
-    def queued_ns(self, request: Request, now_ns: int, *, is_pressed: bool = False) -> float:
-        """How long a request that comes now would wait until its run could start.
-
-        Args:
-            request: It is not in yet.
-            now_ns: The time.
-            is_pressed: Whether not all can be on time: then only those go first that are worth as
-                much for their device time.
-        """
+    def queued_ns(self, request: Request, now_ns: int) -> float:
+        """How long a request that comes now, but is not in yet, would wait for its run to start."""
         device, backlog = self.device, self.backlog
         share = backlog.share_ahead_of(request)
-        if is_pressed:
-            share *= backlog.rival_share(request)
         ahead = ahead_ns(
             work_ns=backlog.work_ns,
             rows=backlog.rows,
@@ -212,11 +203,29 @@ class Lanes:
             call_ns=self.cost.call_ns(),
             rows_max=self.policy.rows_max,
         )
+        queued_ns = ahead / min(device.parallelism, self.policy.instances)
         # Of other models only the sum is known: to look at each would take too long.
         others_ns = device.waiting_ns - backlog.work_ns
         if not self.is_fast and others_ns > 0.0:
-            ahead += others_ns * (share if backlog.rows else 1.0) * WITH_CALLS
-        return device.residual_ns(now_ns) + ahead / device.parallelism
+            others_ns *= (share if backlog.rows else 1.0) * WITH_CALLS
+            queued_ns += others_ns / device.parallelism
+        return self._residual_ns(now_ns) + queued_ns
+
+    def pressed_ns(self, request: Request, queued_ns: float, now_ns: int) -> float:
+        """The same where not all can be on time, if all together it would be `queued_ns`.
+
+        Then only those go first that are worth as much for their device time.
+        """
+        residual_ns = self._residual_ns(now_ns)
+        return residual_ns + (queued_ns - residual_ns) * self.backlog.rival_share(request)
+
+    def _residual_ns(self, now_ns: int) -> float:
+        """Time until what runs leaves room: the device's, but not before an instance is free."""
+        device = self.device
+        residual_ns = device.residual_ns(now_ns)
+        if not self.free and device.ends_ns:
+            return max(residual_ns, min(device.ends_ns.values()) - now_ns)
+        return residual_ns
 
     def entered(self, work_ns: float) -> None:
         """Work has come into its lanes (or, below zero, has left them)."""

@@ -32,6 +32,7 @@ class Policy:
             Who is urgent is not kept waiting for company unless this says otherwise.
         age_ns_max: Who has a longer budget, or none, is as urgent as if it were so long.
         depth_max: Most requests that wait; beyond it they are rejected.
+        queue_ns_max: Most device time that waits, by prediction; 0 for no such bound.
         fast_priority: Priorities up to this take the fast lane; 0: none does for its priority.
         fast_budget_ns: So do requests with a shorter budget than this.
         fast_share: Share of the device that the fast lane may take from the others.
@@ -53,6 +54,7 @@ class Policy:
     efficiencies: tuple[tuple[int, float], ...] = ((PRIORITY_HIGH, 0.0),)
     age_ns_max: int = 10_000_000_000
     depth_max: int = 4096
+    queue_ns_max: int = 0
     fast_priority: int = 0
     fast_budget_ns: int = 0
     fast_share: float = 0.5
@@ -71,6 +73,7 @@ class Policy:
         assert all(0.0 <= efficiency <= 1.0 for _, efficiency in self.efficiencies)
         assert self.age_ns_max >= 1
         assert self.depth_max >= 1
+        assert self.queue_ns_max >= 0
         assert self.fast_priority >= 0
         assert self.fast_budget_ns >= 0
         assert 0.0 < self.fast_share <= 1.0

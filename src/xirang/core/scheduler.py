@@ -139,7 +139,8 @@ class Scheduler:
     def _is_roomy(self, request: Request, lanes: Lanes, now_ns: int) -> bool:
         """Whether a look is enough: most requests come to a queue that is far from their budget."""
         overload = lanes.device.overload
-        if overload.level or len(lanes.backlog) >= lanes.policy.depth_max:
+        policy = lanes.policy
+        if overload.level or policy.queue_ns_max or len(lanes.backlog) >= policy.depth_max:
             return False
         ratio = lanes.roughly_queued_ns(now_ns) / max(1, request.deadline_ns - now_ns)
         return ratio < ROOMY and overload.note_ease(ratio, now_ns=now_ns)
@@ -168,11 +169,12 @@ class Scheduler:
             depth_max=policy.depth_max,
             drained_ns=int(backlog.work_ns) // device.parallelism,
             is_trusted=policy.rejects_early and not is_idle and not cost.is_cold,
+            drained_ns_max=policy.queue_ns_max,
         )
         run_ns = cost.call_ns() + request.rows * cost.row_ns(request.length)
         if queue.is_trusted and queued_ns + run_ns > arrival.budget_ns:
-            queued_ns = lanes.queued_ns(request, now_ns, is_pressed=True)
-            arrival = arrival._replace(queued_ns=queued_ns)
+            queued_ns = lanes.pressed_ns(request, queued_ns, now_ns)
+            arrival = Arrival(*arrival[:3], queued_ns, *arrival[4:])
         return gate.decide(arrival, queue, device.overload, run_ns=run_ns, now_ns=now_ns)
 
     def _draw(

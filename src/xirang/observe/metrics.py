@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
+from xirang.core.event import Function
 from xirang.core.snapshot import DeviceSnapshot, LaneSnapshot, ModelSnapshot, Snapshot
 from xirang.observe.exposition import Page, labels_of
 from xirang.observe.histogram import Histogram
@@ -48,6 +49,7 @@ _HISTOGRAMS: dict[str, tuple[str, Callable[[ModelStatistics], Histogram]]] = {
 }
 _GAUGES: dict[str, tuple[str, Callable[[ModelSnapshot], float]]] = {
     "xirang_waiting": ("Requests in the lanes.", lambda s: s.waiting),
+    "xirang_fast_waiting": ("Requests in the fast lane.", lambda s: s.fast_waiting),
     "xirang_running": ("Runs on the device.", lambda s: s.running),
     "xirang_waiting_work_seconds": (
         "Device time that what waits is expected to take.",
@@ -170,6 +172,16 @@ def _write_present(page: Page, snapshot: Snapshot, now_ns: int) -> None:
     for name, (text, figure) in _DEVICE_GAUGES.items():
         page.family(name, "gauge", text)
         page.samples(name, [(labels_of(device=d.device), figure(d)) for d in snapshot.devices])
+    name = "xirang_function_off"
+    page.family(name, "gauge", "1 while overload has a function switched off.")
+    for d in snapshot.devices:
+        page.samples(
+            name,
+            [
+                (labels_of(device=d.device, function=each.value), float(each in d.off))
+                for each in Function
+            ],
+        )
 
 
 def _lane(model: ModelSnapshot, lane: LaneSnapshot) -> str:

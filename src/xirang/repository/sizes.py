@@ -105,6 +105,7 @@ def policy_of(settings: ModelSettings, findings: Findings, plan: Plan, instances
         fast_wait_ns=int(settings.fast_wait_ms * 1e6),
         rejects_early=settings.reject_early,
         depth_max=settings.queue,
+        queue_ns_max=int(settings.queue_ms * 1e6),
         can_pad=bool(plan.shapes.paddable) and not plan.shapes.is_ragged,
         is_ragged=plan.shapes.is_ragged,
         row_sizes=row_sizes,

@@ -41,6 +41,17 @@ def test_a_full_queue_lets_nobody_in_trusted_or_not():
         assert found == Rejected(reason, 77, Cause.QUEUE_FULL)
 
 
+@pytest.mark.parametrize(("most_ns", "is_in"), [(0, True), (78, True), (77, True), (76, False)])
+def test_a_queue_may_be_bounded_by_its_work(most_ns, is_in):
+    queue = Queue(1, 4, 77, is_trusted=False, drained_ns_max=most_ns)
+    found = decide(arrival(), queue, Overload(), run_ns=MS, now_ns=0)
+    if is_in:
+        assert found is ADMITTED
+    else:
+        assert (found.cause, found.retry_after_ns) == (Cause.QUEUE_FULL, 1)
+        assert "work for 0 ms waits" in found.reason
+
+
 @pytest.mark.parametrize(("queued_ms", "is_in"), [(0, True), (90, True), (91, False), (500, False)])
 def test_a_budget_that_cannot_be_kept_is_refused_with_the_time_to_come_back(queued_ms, is_in):
     found = verdict(arrival(queued_ms=queued_ms))

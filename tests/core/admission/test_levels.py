@@ -5,6 +5,7 @@ import pytest
 from xirang.core.admission.levels import (
     EXIT_SHARE,
     HOLD_NS,
+    SHED_LITTLE,
     SHED_LONG_NS,
     SHED_MUCH,
     Levels,
@@ -52,3 +53,11 @@ def test_shedding_much_now_and_then_is_not():
 def test_thresholds_stand_in_order():
     with pytest.raises(AssertionError):
         Thresholds(low=1.0, all=0.9)
+
+
+def test_the_second_level_stays_while_it_is_shedding_that_keeps_the_pressure_low():
+    levels = Levels(Thresholds())
+    assert levels.step(now_ns=0, pressure=1.0, shed=0.0) == 2
+    assert levels.step(now_ns=10 * HOLD_NS, pressure=0.1, shed=0.4) == 2
+    assert levels.step(now_ns=11 * HOLD_NS, pressure=0.1, shed=SHED_LITTLE) == 1
+    assert levels.step(now_ns=12 * HOLD_NS, pressure=0.1, shed=SHED_LITTLE) == 0

@@ -69,3 +69,14 @@ def test_changes_are_told_once():
         overload.note(arrival, now_ns=now_ns)
     assert overload.advance(SECOND)
     assert not overload.advance(SECOND)
+
+
+def test_the_fast_lane_shows_no_pressure_and_is_spared():
+    overload = Overload()
+    fast = Arrival(3, 1, 100 * MS, 500 * MS, 1.0 * MS, is_fast=True)
+    for now_ns in range(0, SECOND, MS):
+        overload.note(fast, now_ns=now_ns)
+    assert overload.pressure(SECOND) == 0.0
+    press(overload, 300, from_ns=SECOND)
+    assert overload.level == 3
+    assert not overload.turns_away(fast, now_ns=3 * SECOND)

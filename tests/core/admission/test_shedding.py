@@ -96,3 +96,13 @@ def test_demand_fades_but_keeps_its_proportions():
     assert work[1] == pytest.approx(3 * work[3])
     assert work[1] < 300.0 / 2
     assert work[2] == 50.0
+
+
+def test_at_rest_nothing_is_shed_and_the_way_starts_from_there():
+    shedder = Shedder()
+    for i in range(1000):
+        shedder.step(now_ns=i * STEP_NS, pressure=2.0)
+    shedder.rest(now_ns=1000 * STEP_NS, pressure=1.0)
+    assert shedder.share == 0.0
+    share = shedder.step(now_ns=1001 * STEP_NS, pressure=1.0)
+    assert 0.0 < share < 0.02

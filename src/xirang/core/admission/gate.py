@@ -18,12 +18,14 @@ class Queue(NamedTuple):
         drained_ns: Predicted time until those are done.
         is_trusted: Whether predictions may turn anybody away: something executes, and the cost
             model has seen enough.
+        drained_ns_max: How long that may be; 0 for any.
     """
 
     depth: int
     depth_max: int
     drained_ns: int
     is_trusted: bool
+    drained_ns_max: int = 0
 
 
 def decide(
@@ -44,6 +46,12 @@ def decide(
             f"{queue.depth_max} may"
         )
         return Rejected(text, queue.drained_ns, Cause.QUEUE_FULL)
+    if 0 < queue.drained_ns_max < queue.drained_ns:
+        text = (
+            f"Exceeds maximum queue size: work for {queue.drained_ns / 1e6:.0f} ms waits, at most "
+            f"{queue.drained_ns_max / 1e6:.0f} ms may"
+        )
+        return Rejected(text, queue.drained_ns - queue.drained_ns_max, Cause.QUEUE_FULL)
     if not queue.is_trusted:
         return ADMITTED
     # By the median prediction, without any margin: to reject by a cautious one wastes capacity.
