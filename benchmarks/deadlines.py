@@ -27,11 +27,12 @@ from xirang.repository.minilm import NAME, prepare
 
 LOADS = (0.3, 0.6, 0.8, 0.95, 1.2)
 BUDGETS_MS = (100, 250)
+WINDOW = ("--window-ms", "200")  # wide: the budgets shall decide
 WAYS: dict[str, tuple[str, ...]] = {
     "off": ("--batching", "off"),
     "efficiency 0": ("--efficiency", "0"),
-    "efficiency 0.5": ("--efficiency", "0.5"),
-    "efficiency 1": ("--efficiency", "1"),
+    "efficiency 0.5": ("--efficiency", "0.5", *WINDOW),
+    "efficiency 1": ("--efficiency", "1", *WINDOW),
 }
 TEXTS = 1024
 

@@ -23,6 +23,9 @@ FAMILIAR_LENGTH = 64
 """At this length an element is priced where runs are cut shorter for the fast lane."""
 
 
+SHARES_KEPT_MAX = 1024
+"""Requests of one size and budget come again and again; what they cost is kept until it changes."""
+
 WITH_CALLS = 1.1
 """Device time of work by its row costs, where runs are as full as is worth while."""
 
@@ -103,6 +106,7 @@ class Lanes:
     """
 
     __slots__ = (
+        "_shares_ns",
         "backlog",
         "candidate",
         "cost",
@@ -124,6 +128,7 @@ class Lanes:
         self.planner = Planner(policy, cost, self.backlog, parallelism=device.parallelism)
         self.free = list(range(policy.instances))
         self.candidate: Candidate | None = None
+        self._shares_ns: dict[tuple[int, int, int], float] = {}
         self.fast: Lanes | None = None
         self.is_fast = False
 
@@ -173,10 +178,20 @@ class Lanes:
 
     def share_ns(self, request: Request) -> float:
         """Device time of a request in good company."""
+        budget_ns = request.deadline_ns - request.arrival_ns
+        key = (request.rows, request.length, budget_ns)
+        share_ns = self._shares_ns.get(key)
+        if share_ns is None:
+            if len(self._shares_ns) >= SHARES_KEPT_MAX:
+                self._shares_ns.clear()
+            share_ns = self._shares_ns[key] = self._share_ns(request, budget_ns)
+        return share_ns
+
+    def _share_ns(self, request: Request, budget_ns: int) -> float:
         call_ns, row_ns = self.cost.call_ns(), self.cost.row_ns(request.length)
         gathered_ns = min(
             self.policy.rows_max * row_ns,
-            (request.deadline_ns - request.arrival_ns) / 2 - call_ns,
+            budget_ns / 2 - call_ns,
             9 * call_ns,
         )
         return request.rows * demand.share_ns(
@@ -236,6 +251,7 @@ class Lanes:
         """A run took so long."""
         rows = filled(run.rows, self.policy.row_sizes)
         self.cost.observe(rows=rows, length=run.length, ran_ns=ran_ns)
+        self._shares_ns.clear()  # what a request costs is known better now
 
     def check_integrity(self) -> None:
         """What must hold after every call."""

@@ -22,9 +22,14 @@ class Pressure:
 
     def sample(self, ratio: float, *, now_ns: int) -> None:
         """A request came that would wait such a part of its budget."""
-        kept = self._kept(now_ns)
-        self._value = self._value * kept + ratio * (1.0 - kept)
-        self._at_ns = max(now_ns, self._at_ns)
+        passed_ns = now_ns - self._at_ns
+        if passed_ns <= 0:
+            return
+        # Most come so close together that the exponential is a straight line.
+        is_short = passed_ns < MEMORY_NS / 100
+        weight = passed_ns / MEMORY_NS if is_short else 1.0 - self._kept(now_ns)
+        self._value += (ratio - self._value) * weight
+        self._at_ns = now_ns
 
     def at(self, now_ns: int) -> float:
         """Pressure now; without arrivals it fades."""
