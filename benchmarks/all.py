@@ -6,7 +6,7 @@ import os
 import platform
 from pathlib import Path
 
-from benchmarks import micro_scheduler, minilm, overhead
+from benchmarks import deadlines, micro_scheduler, minilm, overhead
 from benchmarks.figures import Figure, print_figures
 
 
@@ -24,6 +24,8 @@ def main() -> None:
     figures += overhead.measure(seconds=6.0)
     print("\nMiniLM, mixed lengths: lognormal, median 30, sigma 0.92, 3 to 512 tokens", flush=True)
     figures += minilm.measure(arguments.requests, arguments.seconds)
+    print("\nMiniLM under deadlines: budgets of 100 and 250 ms, live (as the simulator predicts)")
+    figures += deadlines.measure(seconds=4.0)
     print()
     print_figures(figures)
     if arguments.json is not None:
