@@ -44,7 +44,7 @@ def load(*paths: str, **settings: Any) -> Engine:
         InvalidSetting: A path holds no model, or a setting is impossible.
     """
     config = load_config(environment={}, options={"process": "no"} | settings)
-    engine = Engine(parallelism=cores())
+    engine = Engine(parallelism=cores(), cache_bytes=config.cache_mib << 20)
     for source in _discover(paths, config):
         engine.add(_load(source, config).model)
     engine.economy.check()
@@ -99,7 +99,10 @@ class _Service:
         ground = _ground(config, doors)
         self._recorder = _recorder(config, ground)
         self._engine = Engine(
-            parallelism=cores(), is_loading=True, scheduler=_scheduler(self._recorder, ground)
+            parallelism=cores(),
+            is_loading=True,
+            scheduler=_scheduler(self._recorder, ground),
+            cache_bytes=config.cache_mib << 20,
         )
         self._loaded: list[Loaded] = []
         self._texts: dict[str, TextModel] = {}

@@ -73,6 +73,13 @@ class ModelSettings:
         0.0, "longest run that a fast request may have to wait for; 0: as short as is cheap"
     )
     degrade_to: str = _option("", "model that answers instead at the last step of overload")
+    degrade_length: int = _option(0, "what is read of longer rows at that step; 0: all")
+    optional_outputs: tuple[str, ...] = _option(
+        (), "outputs left out under overload unless asked for by name, as hidden,attention"
+    )
+    cache: bool = _option(
+        default=False, text="keep answers, and give them again to the same request without a run"
+    )
     instances: int = _option(0, "runs of a model at once; 0: one a core (one where runs are tiny)")
     threads: int = _option(1, "threads inside one run")
     device: str = _option("auto", "where a model of PyTorch runs: auto, cpu, cuda or cuda:N")
@@ -171,6 +178,7 @@ _AT_LEAST = {
     "length_max": 0,
     "length_sizes": 1,
     "warmup_s": 0,
+    "degrade_length": 0,
     "hang_s": 0.001,
     "worker_mib_max": 0,
 }
@@ -200,6 +208,7 @@ class Config:
     memory_mib_max: int = _option(
         1024, "all request bodies that are unfinished or unanswered, in MiB; beyond it 503"
     )
+    cache_mib: int = _option(64, "answers that are kept of models with cache = true, in MiB")
     overload_levels: tuple[float, float, float] = _option(
         (0.8, 0.95, 1.1), "predicted queueing time ÷ budget at which overload levels 1, 2, 3 begin"
     )
@@ -289,6 +298,7 @@ _WITHIN = {
     "body_mib_max": (1, 4096),
     "grpc_message_mib_max": (1, 2047),
     "memory_mib_max": (1, 1 << 20),
+    "cache_mib": (0, 1 << 20),
     "connections_max": (1, 1_000_000),
     "record_mib": (1, 65_536),
 }

@@ -70,14 +70,14 @@ def test_a_budget_that_is_spent_already_is_refused(house):
 
 def test_the_models_budget_holds_for_who_brings_none(house):
     submit(house)
-    (request,) = [pending.request for pending in house.engine._pending.values()]
+    (request,) = [pending.request for pending in house.engine.traffic.pending.values()]
     assert request.deadline_ns - request.arrival_ns == 1000 * MS
 
 
 @pytest.mark.parametrize(("given", "kept"), [(0, 2), (1, 1), (2, 2), (3, 3), (9, PRIORITY_LOW)])
 def test_priorities_are_those_of_the_protocol(house, given, kept):
     submit(house, priority=given)
-    (request,) = [pending.request for pending in house.engine._pending.values()]
+    (request,) = [pending.request for pending in house.engine.traffic.pending.values()]
     assert request.priority == kept
 
 

@@ -169,7 +169,7 @@ def test_a_cancelled_running_request_runs_on_and_its_answer_is_dropped():
 
 def test_a_drain_lets_the_waiting_go_at_once():
     house, second, third = house_that_waits()
-    house.engine._driver.drain()
+    house.engine.traffic.driver.drain()
     house.step()
     assert (house.puppet.runs[1].trigger, house.puppet.runs[1].start_ns) == (Trigger.DRAIN, 3 * MS)
     finish_all(house)

@@ -6,10 +6,11 @@ from tests.support.puppets import PuppetHouse, PuppetInstance
 
 from xirang.core.event import Function, OverloadChanged
 from xirang.core.signature import Signature, TensorSpec
+from xirang.engine.cache import AnswerCache
 from xirang.engine.call import Call
 from xirang.engine.model import Model
 from xirang.engine.work import TensorWork
-from xirang.errors import InvalidSetting
+from xirang.errors import InvalidRequest, InvalidSetting
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def house():
     return house
 
 
-def serve(house, name="cheap", **changes):
+def serve(house, name="cheap", *, lanes=None, **changes):
     """One more model in the house, like the first one save for what changes."""
     first = house.model
     fields = {"executable": first.executable, "signature": first.signature} | changes
@@ -31,7 +32,7 @@ def serve(house, name="cheap", **changes):
         house.puppets.append(PuppetInstance(TensorWork(model, model.executable), post))
         return house.puppets[-1]
 
-    house.engine.add_lanes(name, model.policy, model.cost, make, model=model)
+    house.engine.add_lanes(lanes or name, model.policy, model.cost, make, model=model)
     return model
 
 
@@ -125,3 +126,77 @@ def test_a_stand_in_of_another_form_is_refused(house):
     serve(house, signature=Signature(signature.inputs, signature.outputs[:1], True))
     with pytest.raises(InvalidSetting, match="takes or gives other tensors"):
         house.engine.economy.check()
+
+
+def shorten(house, length):
+    """The model reads so much of long requests at the last step."""
+    house.model.length_degraded = length
+    house.model.__post_init__()
+
+
+def test_the_head_of_a_long_request_is_read_at_the_last_step_and_the_answer_says_so(house):
+    house.model.stand_in = ""
+    shorten(house, 3)
+    whole = ask(house, [1, 2, 3, 4, 5])
+    press(house, *Function)
+    head, short = ask(house, [1, 2, 3, 4, 5]), ask(house, [6, 7])
+    work_off(house)
+    whole.check_right()
+    short.check_right()
+    assert (whole.answer.lacks, short.answer.lacks) == ("", "")
+    assert head.answer.outputs["total"].tolist() == [[1 + 2 + 3]]
+    assert head.answer.lacks == "length 3"
+
+
+def test_a_long_request_may_be_shortened_and_go_to_the_stand_in(house):
+    serve(house)
+    shorten(house, 2)
+    press(house, *Function)
+    asked = ask(house, [1, 2, 3])
+    work_off(house)
+    assert asked.answer.outputs["total"].tolist() == [[3]]
+    assert (asked.answer.stand_in, asked.answer.lacks) == ("cheap", "length 2, cheap")
+
+
+def test_what_is_wrong_with_a_request_is_told_at_the_last_step_too(house):
+    shorten(house, 2)
+    press(house, *Function)
+    with pytest.raises(InvalidRequest, match="missing inputs"):
+        house.engine.submit(Call("m", {}, None))
+
+
+def test_optional_outputs_are_left_out_unless_asked_for(house):
+    house.model.optional_outputs = ("doubled",)
+    house.model.__post_init__()
+    press(house, Function.OPTIONAL_OUTPUTS)
+    some, all_of_them = ask(house, [1, 2]), ask(house, [1, 2], outputs=("doubled", "total"))
+    work_off(house)
+    assert (list(some.answer.outputs), some.answer.lacks) == (["total"], "outputs")
+    all_of_them.check_right()
+    assert all_of_them.answer.lacks == ""
+
+
+def test_a_stand_in_that_was_replaced_by_one_of_another_form_does_not_answer(house):
+    serve(house)
+    house.engine.economy.check()
+    signature = house.model.signature
+    less = Signature(signature.inputs, signature.outputs[:1], True)
+    serve(house, lanes="cheap@2", signature=less)
+    press(house, *Function)
+    asked = ask(house, [1, 2])
+    work_off(house)
+    asked.check_right()
+    assert asked.answer.stand_in == ""
+
+
+def test_a_shortened_answer_is_not_kept_as_the_whole_one(house):
+    house.model.stand_in, house.model.keeps_answers = "", True
+    house.engine.cache = AnswerCache(1 << 20)
+    shorten(house, 1)
+    press(house, Function.FULL_MODEL)
+    ask(house, [5, 6])
+    work_off(house)
+    press(house)
+    asked = ask(house, [5, 6])
+    work_off(house)
+    asked.check_right()

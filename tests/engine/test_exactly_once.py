@@ -43,7 +43,7 @@ class Story:
                 ask(self.house, *request_rows, budget_ms=budget_ms, priority=priority)
             )
         except TooBusy:
-            assert len(self.house.engine._pending) > 0
+            assert len(self.house.engine.traffic.pending) > 0
 
     def do_cancel(self, index):
         if index < len(self.asked):
@@ -64,7 +64,10 @@ class Story:
 
     def end(self):
         """Let everything come to rest, and hold every request against what it got."""
-        while any(puppet.waiting for puppet in self.house.puppets) or self.house.engine._pending:
+        while (
+            any(puppet.waiting for puppet in self.house.puppets)
+            or self.house.engine.traffic.pending
+        ):
             self.do_finish()
             if due_ns := self.house.loop.next_timer_ns():
                 self.house.advance(max(0, due_ns - self.house.clock.time_ns))

@@ -58,7 +58,7 @@ class WorkerHouse(PuppetHouse):
         policy = replace(plain.model.policy, instances=instances)
         house = cls(executable, plain.model.signature, policy)
         workers.clock = house.clock
-        house.workers = house.model.workers = house.engine._served["m"].workers = workers
+        house.workers = house.model.workers = house.engine.traffic.served["m"].workers = workers
         for puppet in house.puppets:
             puppet.work = work_of(house.model)
         return house
@@ -221,7 +221,7 @@ def test_whatever_becomes_of_runs_each_request_is_answered_once_and_right(
         house.step()
     finish_all(house)
     house.check()
-    assert not house.engine._pending
+    assert not house.engine.traffic.pending
     story.judge()
     house.executable.plan.clear()
     after = ask(house, [2])

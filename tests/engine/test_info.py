@@ -46,6 +46,6 @@ def test_the_configuration_has_tritons_keys_and_our_own_part():
 
 def test_a_draining_house_is_not_ready():
     house = PuppetHouse.with_masked_double()
-    house.engine._is_draining = True
+    house.engine.traffic.is_draining = True
     assert not house.engine.model("m").is_ready
     assert house.engine.model_names() == ["m"]

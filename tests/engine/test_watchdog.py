@@ -105,7 +105,7 @@ def test_one_of_two_instances_is_enough_to_be_ready():
     ask(house, [2])
     house.step()
     pass_seconds(house, 3 * HANG_S)
-    assert house.engine._watchdog.stalled("m") == 1
+    assert house.engine.traffic.watchdog.stalled("m") == 1
     assert house.engine.is_ready()
     assert house.engine.is_live()
     later = ask(house, [3])
@@ -126,14 +126,14 @@ def test_a_hanging_run_leaves_the_device_to_other_models(hanging):
     house.engine.add_lanes("other", Policy(), CostModel(), make)
     now_ns = house.clock.now_ns()
     extent, times = Extent(rows=1, length=1, group=None), (now_ns, now_ns + SECOND)
-    house.engine.enter("other", None, extent, times, Terms(), lambda *_: None)
+    house.engine.traffic.enter("other", None, extent, times, Terms(), lambda *_: None)
     house.advance(MS * 100)
     assert len(others[0].runs) == 1, "the device holds one run at once, and one hangs"
 
 
 def test_a_drain_does_not_wait_for_a_run_that_hangs(hanging):
     house, _ = hanging
-    assert not house.engine._pending
+    assert not house.engine.traffic.pending
     assert asyncio.run(house.engine.drain()) is None
 
 
@@ -150,7 +150,7 @@ def test_a_model_that_hangs_can_be_unloaded(monkeypatch):
         engine.add(model)
         with pytest.raises(Expired):
             await engine.infer("m", {"ids": [[1]], "attention_mask": [[1]]}, budget_ms=100)
-        (instance,) = engine._served["m"].instances
+        (instance,) = engine.traffic.served["m"].instances
         await engine.unload("m", "1")
         assert instance._thread.is_alive()
         gate.set()

@@ -150,7 +150,9 @@ def test_an_answer_of_a_stand_in_names_it(door):
     door.ask()
     call = door.service.calls[0]
     found = door.service.echo(call).outputs
-    door.service.answer(Answer(found, 0, Ran(1, 0.0, 0, 0), 0, "3", stand_in="cheap"))
+    door.service.answer(
+        Answer(found, 0, Ran(1, 0.0, 0, 0), 0, "3", stand_in="cheap", lacks="cheap")
+    )
     (response,) = responses(door.line.take())
     assert response.headers["x-xirang-degraded"] == "cheap"
     body = orjson.loads(response.body)

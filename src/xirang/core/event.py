@@ -44,10 +44,14 @@ class RequestCancelled:
 class Function(Enum):
     """Something a pressed server can do without; in the order in which it does."""
 
+    TRACING = "tracing"
     TIMING = "timing"  # stage times and explanations of single requests
     RECORDER = "recorder"
     DASHBOARD = "dashboard"
-    FULL_MODEL = "full model"  # last: models with a cheaper stand-in answer with that
+    CACHE_WRITES = "cache writes"  # what is kept already is still answered from there
+    OPTIONAL_OUTPUTS = "optional outputs"
+    REQUEST_LOGS = "request logs"
+    FULL_MODEL = "full model"  # last: a cheaper stand-in, or the head of a long request
 
 
 @dataclass(frozen=True, slots=True)

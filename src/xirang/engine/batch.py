@@ -108,11 +108,11 @@ class _Batched:
 
         now_ns = engine.now_ns()
         times = (now_ns, now_ns + budget_ns)
-        request_id = engine.enter(self._name, item, _ALONE, times, Terms(priority), finish)
+        request_id = engine.traffic.enter(self._name, item, _ALONE, times, Terms(priority), finish)
         try:
             return await future
         except asyncio.CancelledError:
-            engine.cancel(request_id)
+            engine.traffic.cancel(request_id)
             raise
 
     async def _start(self, loop: asyncio.AbstractEventLoop) -> Engine:

@@ -44,6 +44,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
         version: Of the model that gave it.
         is_cropped: Whether the request was longer than the model takes, and cut.
         stand_in: The cheaper model that gave it, under overload; empty if it was the one asked for.
+        lacks: In what it is less than usual, under overload; empty if it is not.
     """
 
     outputs: dict[str, Array]
@@ -53,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     version: str = "1"
     is_cropped: bool = False
     stand_in: str = ""
+    lacks: str = ""
 
 
 Reply = Callable[[Answer | XirangError], None]

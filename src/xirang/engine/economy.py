@@ -1,7 +1,9 @@
-"""What a pressed server does without: which functions are off, and which models stand in.
+"""What a pressed server does without: which functions are off, and what is answered instead.
 
-A model may name a cheaper one that answers instead of it at the last step of overload. The two
-take and give the same; what the cheaper one cannot take goes to the full one all the same.
+A model may have outputs that it leaves out, unless they are asked for by name. At the last step of
+overload it may read only the head of long requests, or leave them to a cheaper model. The two
+models take and give the same; what the cheaper one cannot take goes to the full one all the same.
+Whoever is served less than usual is told so.
 """
 
 from collections.abc import Iterator
@@ -42,16 +44,36 @@ class Economy:
 
     def instead(self, model: Model, call: Call) -> tuple[Model, Call]:
         """Who answers a call now, the model that was asked or its stand-in, and what it gets."""
-        if not model.stand_in or Function.FULL_MODEL not in self.off:
-            return model, call
+        lacks: list[str] = []
+        if Function.OPTIONAL_OUTPUTS in self.off and model.optional_outputs and not call.outputs:
+            call = replace(call, outputs=model.core_outputs)
+            lacks.append("outputs")
+        if Function.FULL_MODEL in self.off:
+            shorter = model.shortened(call.inputs)
+            if shorter is not None:
+                call = replace(call, inputs=shorter)
+                lacks.append(f"length {model.length_degraded}")
+            stand_in = self._stand_in(model, call)
+            if stand_in is not None:
+                call = replace(call, reply=_given_by(stand_in.name, call.reply))
+                if call.budget_ns is None:
+                    call = replace(call, budget_ns=model.budget_ns)
+                model = stand_in
+                lacks.append(stand_in.name)
+        if lacks:
+            call = replace(call, reply=_marked(", ".join(lacks), call.reply))
+        return model, call
+
+    def _stand_in(self, model: Model, call: Call) -> Model | None:
+        if not model.stand_in:
+            return None
         try:
             stand_in = self._roster.find(model.stand_in)
             stand_in.admit(call.inputs)
         except (UnknownModel, NotReady, InvalidRequest):
-            return model, call
-        budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
-        reply = _marked(call.reply, stand_in.name)
-        return stand_in, replace(call, reply=reply, budget_ns=budget_ns)
+            return None
+        # Either may have been replaced since the start by one of another form.
+        return stand_in if _form(model) == _form(stand_in) else None
 
     def check(self) -> None:
         """Hold every stand-in against the model for which it stands.
@@ -80,10 +102,19 @@ class Economy:
             )
 
 
-def _marked(reply: Reply, name: str) -> Reply:
-    def marked(answer: Answer | XirangError) -> None:
+def _given_by(name: str, reply: Reply) -> Reply:
+    def given(answer: Answer | XirangError) -> None:
         if isinstance(answer, Answer):
             answer = replace(answer, stand_in=name)
+        reply(answer)
+
+    return given
+
+
+def _marked(lacks: str, reply: Reply) -> Reply:
+    def marked(answer: Answer | XirangError) -> None:
+        if isinstance(answer, Answer):
+            answer = replace(answer, lacks=lacks)
         reply(answer)
 
     return marked

@@ -6,36 +6,29 @@ from itertools import chain, count
 from typing import Any
 
 from xirang.core.cost import CostModel
-from xirang.core.event import Event, Function, RequestExpired
+from xirang.core.event import Event, Function
 from xirang.core.policy import Policy
-from xirang.core.request import Request
-from xirang.core.run import Failed, Outcome, Rejected, Run
 from xirang.core.scheduler import Scheduler
 from xirang.core.snapshot import Snapshot
-from xirang.engine.call import Call, Terms, settling
+from xirang.engine.cache import AnswerCache, key_of
+from xirang.engine.call import Answer, Call, Ran, Terms, settling
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
-from xirang.engine.driver import Driver
 from xirang.engine.economy import Economy
 from xirang.engine.extent import Extent
 from xirang.engine.info import ModelInfo, describe
 from xirang.engine.instances import Instance, MakeInstance, Post, Startable
-from xirang.engine.lifecycle import UNLOADED, Farewells, Roster, State, named
+from xirang.engine.lifecycle import UNLOADED, Roster, State, named
 from xirang.engine.model import Model
 from xirang.engine.parts import Join, cut_rows
 from xirang.engine.pending import (
-    Finish,
     FinishOne,
-    Pending,
     Served,
     Ticket,
-    drop,
-    ran_of,
-    request_of,
-    without,
 )
-from xirang.engine.watchdog import HANG_NS, Watchdog
+from xirang.engine.traffic import Traffic
+from xirang.engine.watchdog import HANG_NS
 from xirang.engine.work import Member, work_of
-from xirang.errors import Cancelled, Expired, NotReady, TooBusy, XirangError
+from xirang.errors import XirangError
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.observe.watch import Watch
@@ -52,6 +45,7 @@ class Engine:
         clock: Clock | None = None,
         is_loading: bool = False,
         scheduler: Scheduler | None = None,
+        cache_bytes: int = 0,
     ) -> None:
         """Start with no models.
 
@@ -60,29 +54,18 @@ class Engine:
             clock: The time; the machine's own by default.
             is_loading: Not ready until `set_loaded` is called.
             scheduler: One that has that device; a new one by default.
+            cache_bytes: What kept answers may take, for models that have theirs kept.
         """
         self.roster = Roster(is_loading=is_loading)
         self.economy = Economy(self.roster)
+        self.cache = AnswerCache(cache_bytes)
         self._clock = clock or MonotonicClock()
         self._scheduler = scheduler or Scheduler(devices={"cpu": parallelism})
-        self._driver = Driver(
-            self._scheduler,
-            clock=self._clock,
-            launch=self._launch,
-            expire=self._expire,
-            observe=self._observe,
-        )
-        self._watchdog = Watchdog(self._clock, on_stall=self._paused, on_tick=self._overdue)
+        self.traffic = Traffic(self._scheduler, clock=self._clock, observe=self._observe)
         self._statistics = Statistics(unix_ms=unix_ms)
-        self._served: dict[str, Served] = {}
-        self._farewells = Farewells()
-        self._pending: dict[int, Pending] = {}
-        self._next_id = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_retiring = False
         self.needs_all = True
-        self._is_draining = False
-        self._emptied: asyncio.Event | None = None
 
     # ------------------------------------------------------------------ life
 
@@ -100,7 +83,7 @@ class Engine:
         others = self.roster.versions(model.name)
         name = counted_as or (f"{model.name}/{model.version}" if others else model.name)
         numbered = (f"{name}@{number}" for number in count(2))
-        lanes = next(each for each in chain([name], numbered) if each not in self._served)
+        lanes = next(each for each in chain([name], numbered) if each not in self.traffic.served)
         self.add_lanes(lanes, model.policy, model.cost, make, model=model, counted_as=name)
 
     def replace(self, model: Model, *, version: str | None = None) -> Awaitable[None]:
@@ -134,15 +117,10 @@ class Engine:
         return self._let_go(model, is_shown=True)
 
     async def _let_go(self, model: Model, *, is_shown: bool) -> None:
-        lanes = model.lanes
-        inside = [each for each in self._pending.values() if each.request.model == lanes]
-        await self._farewells.wait(lanes, len(inside))
-        for run in self._watchdog.forget(lanes):  # those that hang: nobody waits for them any more
-            self._driver.complete(run.id, Failed(tuple([each.id for each in run.requests])))
-        self._observe(self._scheduler.drain_events())
-        self._scheduler.remove_model(lanes)
-        self._statistics.drop_lanes(lanes)
-        await asyncio.to_thread(self._served.pop(lanes).close)
+        served = await self.traffic.close(model.lanes)
+        self.cache.forget(model.lanes)
+        self._statistics.drop_lanes(model.lanes)
+        await asyncio.to_thread(served.close)
         if is_shown:
             self.roster.note(model.name, model.version, State.UNAVAILABLE, UNLOADED)
 
@@ -166,16 +144,14 @@ class Engine:
             model: What clients may ask about, if there is a model.
             counted_as: The name of its series; that of the lanes by default.
         """
-        served = self._served[name] = Served(policy, make, model.workers if model else None)
         self._scheduler.add_model(name, policy, cost)
-        self._watchdog.guard(name, served, hang_ns=model.hang_ns if model else HANG_NS)
         version = "1" if model is None else model.version
         self._statistics.add_model(counted_as or name, version, lanes=name)
         if model is not None:
             model.lanes = name
             self.roster.put(model)
-        if self._loop is not None:
-            self._start_instances(name, served)
+        served = Served(policy, make, model.workers if model else None)
+        self.traffic.open(name, served, hang_ns=model.hang_ns if model else HANG_NS)
 
     async def start(self) -> "Engine":
         """Live on the running loop."""
@@ -185,12 +161,8 @@ class Engine:
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Live on this loop; starts the instances' threads."""
-        assert self._loop is None
         self._loop = loop
-        self._driver.attach(loop)
-        self._watchdog.attach(loop)
-        for name, served in self._served.items():
-            self._start_instances(name, served)
+        self.traffic.attach(loop)
 
     def retire(self) -> None:
         """Be ready no more, so that nobody new is sent here; whoever comes is still served."""
@@ -198,11 +170,7 @@ class Engine:
 
     async def drain(self) -> None:
         """Admit nobody any more; return when everybody who is in has been answered."""
-        self._is_draining = True
-        self._driver.drain()
-        if self._pending:
-            self._emptied = self._emptied or asyncio.Event()
-            await self._emptied.wait()
+        await self.traffic.drain()
 
     async def close(self) -> None:
         """Drain and end the threads."""
@@ -213,7 +181,7 @@ class Engine:
 
     def abandon(self) -> None:
         """End the threads; who still waits is not answered: the loop is gone, or all were."""
-        for served in self._served.values():
+        for served in self.traffic.served.values():
             served.close()
 
     async def __aenter__(self) -> "Engine":
@@ -283,57 +251,35 @@ class Engine:
         arrival_ns = call.arrival_ns or self._clock.now_ns()
         budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
         times = (arrival_ns, arrival_ns + budget_ns)
+        if model.keeps_answers and self._is_answered_already(model, call, wanted, times):
+            return Ticket(self.traffic, ())
         if extent.rows > model.policy.max_batch_size:
             return self._submit_parts(call, model, extent, wanted, times)
         member = Member(model.prepare(call.inputs, extent), extent, wanted)
         finish = FinishOne(call.reply, arrival_ns, model.version, extent.is_cropped)
         terms = Terms(call.priority, call.client, call.tenant, call.fast)
-        finish.request_id = self.enter(model.lanes, member, extent, times, terms, finish)
-        return Ticket(self, (finish.request_id,))
+        finish.request_id = self.traffic.enter(model.lanes, member, extent, times, terms, finish)
+        return Ticket(self.traffic, (finish.request_id,))
 
-    def enter(
-        self,
-        name: str,
-        member: Any,
-        extent: Extent,
-        times: tuple[int, int],
-        terms: Terms,
-        finish: Finish,
-    ) -> int:
-        """Offer one member to the scheduler.
-
-        Args:
-            name: Of the lanes.
-            member: What an instance's work takes.
-            extent: How large it is.
-            times: Arrival and deadline.
-            terms: Its priority, and whose it is.
-            finish: Gets the result once.
-
-        Returns:
-            The request's id.
-        """
-        if self._loop is None:
-            raise NotReady("the engine has not been started; expected `await engine.start()`")
-        request = request_of(self._next_id, name, extent, times, terms)
-        self._next_id += 1
-        if times[1] <= (now_ns := self._clock.now_ns()):
-            self._observe((RequestExpired(request, now_ns),))
-            raise Expired("the latency budget was spent before the request arrived")
-        verdict = self._driver.submit(request)
-        if isinstance(verdict, Rejected):
-            if self._is_draining:
-                raise NotReady(verdict.reason)
-            raise TooBusy(verdict.reason, retry_after_ns=verdict.retry_after_ns)
-        self._pending[request.id] = Pending(request, member, finish)
-        return request.id
-
-    def cancel(self, request_id: int) -> None:
-        """The owner of a request went away."""
-        if self._driver.cancel(request_id):
-            self._settle(request_id, Cancelled("the client went away"))
-        elif (pending := self._pending.get(request_id)) is not None:
-            pending.finish = drop
+    def _is_answered_already(
+        self, model: Model, call: Call, wanted: Sequence[str], times: tuple[int, int]
+    ) -> bool:
+        """Answer from what is kept; what cannot be will be kept when it has been run."""
+        begun_ns = self._clock.now_ns()
+        if self.traffic.is_draining or begun_ns >= times[1]:
+            return False  # it is turned away like all others
+        key = key_of(model.lanes, wanted, call.inputs)
+        outputs = self.cache.find(key)
+        now_ns = self._clock.now_ns()
+        if outputs is None:
+            self._statistics.note_miss(model.lanes, now_ns - begun_ns)
+            if not self.is_off(Function.CACHE_WRITES):
+                call.reply = self.cache.keeping(key, call.reply)
+            return False
+        self._statistics.note_hit(model.lanes, now_ns - begun_ns, now_ns - times[0])
+        ran = Ran(rows=0, padding=0.0, start_ns=now_ns, end_ns=now_ns)
+        call.reply(Answer(outputs, now_ns - times[0], ran, version=model.version))
+        return True
 
     def _submit_parts(
         self,
@@ -356,71 +302,18 @@ class Engine:
         join.is_cropped = extent.is_cropped
         terms = Terms(call.priority, call.client, call.tenant, call.fast)
         ids = join.request_ids
-        ticket = Ticket(self, ids)
+        ticket = Ticket(self.traffic, ids)
         join.on_error = ticket.cancel
         for index, (inputs, part) in enumerate(parts):
             member = Member(inputs, part, wanted)
             try:
-                ids.append(self.enter(model.lanes, member, part, times, terms, join.finish(index)))
+                finish = join.finish(index)
+                ids.append(self.traffic.enter(model.lanes, member, part, times, terms, finish))
             except XirangError:
                 join.close()
                 ticket.cancel()
                 raise
         return ticket
-
-    # ------------------------------------------------------------------ what the driver asks for
-
-    def _launch(self, run: Run) -> None:
-        members = [self._pending[request.id].member for request in run.requests]
-        self._watchdog.began(run)
-        self._served[run.model].instances[run.instance].start(run, members)
-
-    def _expire(self, request: Request) -> None:
-        budget_ms = (request.deadline_ns - request.arrival_ns) / 1e6
-        reason = f"Request timeout expired: the budget of {budget_ms:g} ms cannot be kept any more"
-        self._settle(request.id, Expired(reason))
-
-    def _paused(self, run: Run) -> None:
-        if self._watchdog.pause(run):
-            self._driver.suspend(run.id)
-
-    def _overdue(self, run: Run) -> None:
-        now_ns = self._clock.now_ns()
-        for request in run.requests:
-            if request.deadline_ns <= now_ns and request.id in self._pending:
-                self._expire(request)
-
-    def _finished(self, run: Run, results: Sequence[Any], outcome: Outcome) -> None:
-        if not self._watchdog.knows(run):
-            return  # its model went meanwhile
-        requests: Sequence[Request] = run.requests
-        if self._watchdog.ended(run):
-            requests, results, outcome = without(self._pending, run, results, outcome)
-        self._driver.complete(run.id, outcome)
-        ran = ran_of(run, outcome, end_ns=self._clock.now_ns())
-        for request, result in zip(requests, results, strict=True):
-            self._pending.pop(request.id).finish(result, ran)
-        self._note_answered(run.model, len(results))
-
-    def _settle(self, request_id: int, error: XirangError) -> None:
-        settled = self._pending.pop(request_id)
-        settled.finish(error, None)
-        self._note_answered(settled.request.model, 1)
-
-    def _note_answered(self, lanes: str, count: int) -> None:
-        if self._farewells:
-            self._farewells.note(lanes, count)
-        if self._emptied is not None and not self._pending:
-            self._emptied.set()
-
-    def _observe(self, events: Sequence[Event]) -> None:
-        for event in events:
-            self._statistics.on_event(event)
-            self.economy.note(event)
-
-    def _start_instances(self, name: str, served: Served) -> None:
-        assert self._loop is not None
-        served.open(name, Post(self._loop, self._clock, self._finished, self._paused))
 
     # ------------------------------------------------------------------ what doors ask about
 
@@ -428,7 +321,7 @@ class Engine:
         """Whoever waits for an answer is in the scheduler, and nobody else."""
         self._scheduler.check_integrity()
         snapshot = self._scheduler.snapshot(now_ns=self._clock.now_ns())
-        assert len(self._pending) >= sum(model.waiting for model in snapshot.models)
+        assert len(self.traffic.pending) >= sum(model.waiting for model in snapshot.models)
 
     def now_ns(self) -> int:
         """The engine's time, for deadlines."""
@@ -440,15 +333,15 @@ class Engine:
 
     def is_live(self) -> bool:
         """Whether the loop answers, and no model hangs beyond hope."""
-        return self._watchdog.is_live()
+        return self.traffic.watchdog.is_live()
 
     def is_ready(self) -> bool:
         """Whether all models are served and new requests are admitted."""
         is_whole = self.roster.is_whole() or not self.needs_all
-        return self._is_open() and is_whole and self._watchdog.can_run()
+        return self._is_open() and is_whole and self.traffic.watchdog.can_run()
 
     def _is_open(self) -> bool:
-        is_leaving = self._is_retiring or self._is_draining
+        is_leaving = self._is_retiring or self.traffic.is_draining
         return self._loop is not None and not (self.roster.is_loading or is_leaving)
 
     def set_loaded(self) -> None:
@@ -471,7 +364,7 @@ class Engine:
         """
         model = self.roster.find(name, version)
         versions = (model.version,) if version else self.roster.versions(name)
-        is_ready = self._is_open() and self._watchdog.can_run(model.lanes)
+        is_ready = self._is_open() and self.traffic.watchdog.can_run(model.lanes)
         return describe(model, versions, is_ready=is_ready)
 
     def statistics(self, name: str | None = None) -> dict[str, Any]:
@@ -496,5 +389,11 @@ class Engine:
     def _look(self) -> tuple[int, Snapshot]:
         now_ns = self._clock.now_ns()
         snapshot = self._scheduler.snapshot(now_ns=now_ns)
-        self._watchdog.tell(self._statistics)
+        self.traffic.watchdog.tell(self._statistics)
+        self._statistics.cache_bytes = self.cache.size_bytes
         return now_ns, named(snapshot, self._statistics.name_of)
+
+    def _observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            self._statistics.on_event(event)
+            self.economy.note(event)

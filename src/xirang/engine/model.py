@@ -1,7 +1,7 @@
 """A model that is served: what it takes, how it is scheduled, and what runs it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,10 @@ class Model:
         workers: The processes that it runs in; None if it runs in this one.
         hang_ns: A run that takes longer, and 20 times its prediction, is taken for hung.
         stand_in: The model that answers instead at the last step of overload; empty for none.
+        length_degraded: What it reads of longer requests at that step; 0 for all.
+        optional_outputs: Outputs that it leaves out under overload, unless they are asked for.
+        core_outputs: The others.
+        keeps_answers: Whether the same request may be answered again without a run.
     """
 
     name: str
@@ -58,11 +62,20 @@ class Model:
     workers: Workers | None = None
     hang_ns: int = 60_000_000_000
     stand_in: str = ""
+    length_degraded: int = 0
+    optional_outputs: tuple[str, ...] = ()
+    core_outputs: tuple[str, ...] = field(init=False)
+    keeps_answers: bool = False
     _gauge: Gauge = field(init=False)
+    _short_gauge: Gauge = field(init=False)
 
     def __post_init__(self) -> None:
-        self.output_names = self.signature.output_names
+        names = self.output_names = self.signature.output_names
+        self.core_outputs = tuple(name for name in names if name not in self.optional_outputs)
         self._gauge = Gauge(self.name, self.signature, self.shapes)
+        longest = min(self.length_degraded, self.shapes.length_max or self.length_degraded)
+        short = replace(self.shapes, length_max=longest, can_crop=True)
+        self._short_gauge = Gauge(self.name, self.signature, short)
 
     def admit(self, inputs: Mapping[str, Tensor]) -> Extent:
         """Hold a request's inputs against the signature.
@@ -106,6 +119,17 @@ class Model:
     def prepare(self, inputs: Mapping[str, Tensor], extent: Extent) -> Mapping[str, Tensor]:
         """A request's inputs as they enter a run: too long ones cut, left out masks made."""
         return prepared(inputs, extent, self.signature)
+
+    def shortened(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
+        """The head of a request that is longer than a pressed server reads; None if it is not.
+
+        Raises:
+            InvalidRequest: See `admit`.
+        """
+        if not self.length_degraded:
+            return None
+        extent = self._short_gauge(inputs)
+        return prepared(inputs, extent, self.signature) if extent.is_cropped else None
 
     def sizes(self, length: int) -> tuple[int, ...]:
         """The sizes that a length may be padded to; none if any will do."""

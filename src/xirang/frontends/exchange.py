@@ -74,9 +74,9 @@ class Exchange:
             self.on_disconnect()
 
 
-def degraded(name: str) -> bytes:
-    """The header line of an answer that a cheaper model gave, under overload."""
-    return b"x-xirang-degraded: %b\r\n" % name.encode()
+def degraded(lacks: str) -> bytes:
+    """The header line of an answer that is less than usual, under overload."""
+    return b"x-xirang-degraded: %b\r\n" % lacks.encode()
 
 
 Route = Callable[[Exchange], None]

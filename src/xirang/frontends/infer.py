@@ -104,8 +104,8 @@ class InferRoute:
                 model=self._part_of(answer),
                 parameters=self._parameters(request, stopwatch, answer),
             )
-            if answer.stand_in:
-                headers += degraded(answer.stand_in)
+            if answer.lacks:
+                headers += degraded(answer.lacks)
             accepted = exchange.headers.get(b"accept-encoding")
             if accepted is not None and (coding := preferred(accepted)) is not None:
                 body = compress(body, coding)

@@ -217,8 +217,8 @@ class Gathering:
                 self.is_over = True
                 model = answer.stand_in or self.request.model
                 headers, body = JSON_TYPE, encode(self.rows, self.request, self.tokens, model)
-                if answer.stand_in:
-                    headers += degraded(answer.stand_in)
+                if answer.lacks:
+                    headers += degraded(answer.lacks)
                 if self.stopwatch is not None:
                     headers += self.stopwatch.line(answer)
                 self.exchange.respond(200, headers, body)

@@ -14,6 +14,11 @@ Samples = Iterator[tuple[str, float]]
 _COUNTERS: dict[str, tuple[str, Callable[[ModelStatistics], int]]] = {
     "xirang_on_time_total": ("Requests answered within their budget.", lambda m: m.on_time),
     "xirang_late_total": ("Requests answered after their budget was spent.", lambda m: m.late),
+    "xirang_cache_hits_total": (
+        "Requests whose answer was kept from one before.",
+        lambda m: m.hits[0],
+    ),
+    "xirang_cache_misses_total": ("Requests for which no answer was kept.", lambda m: m.misses[0]),
     "xirang_failed_total": ("Requests for which the model raised.", lambda m: m.failed),
     "xirang_expired_total": (
         "Requests given up because their budget could not be kept.",
@@ -111,6 +116,8 @@ def render(
     _write_counted(page, models)
     _write_costs(page, statistics)
     _write_present(page, snapshot, now_ns)
+    page.family("xirang_cache_bytes", "gauge", "What all kept answers take.")
+    page.samples("xirang_cache_bytes", [("", statistics.cache_bytes)])
     write_triton(page, statistics, snapshot)
     return page.text()
 

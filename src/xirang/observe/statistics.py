@@ -33,6 +33,8 @@ class ModelStatistics:
         failed: For which the model raised.
         stalled: Instances that hang now.
         restarts: Worker processes that took the place of another.
+        hits: Requests whose answer was kept from one before, and the time to find it.
+        misses: Requests for which none was kept, and the time to find that out.
         fail_ns: Arrival to end of all that were not answered with outputs, whatever the reason.
         batches: Of each size in rows: runs, and nanoseconds of assembly, model and split.
         stages: How long each answered request was in each stage; the time of a shared run counts
@@ -56,6 +58,8 @@ class ModelStatistics:
     failed: int = 0
     on_time: int = 0
     late: int = 0
+    hits: list[int] = field(default_factory=lambda: [0, 0])
+    misses: list[int] = field(default_factory=lambda: [0, 0])
     fail_ns: int = 0
     stalled: int = 0
     restarts: int = 0
@@ -99,6 +103,13 @@ class ModelStatistics:
     def on_lost(self, request: Request, at_ns: int) -> None:
         """A request was not answered with outputs."""
         self.fail_ns += at_ns - request.arrival_ns
+
+    def on_hit(self, took_ns: int, total_ns: int) -> None:
+        """A kept answer was found, and given so long after the request had come."""
+        self.hits[0] += 1
+        self.hits[1] += took_ns
+        self.on_time += 1
+        self.request_seconds.add(total_ns)
 
     def _without_guilty(self, event: RunEnded, guilty: frozenset[int]) -> Sequence[Request]:
         for request in event.run.requests:
@@ -159,6 +170,7 @@ class ModelStatistics:
     def as_v2(self) -> dict[str, Any]:
         """As an entry of `model_stats`."""
         answered = self.answered
+        ran = answered - self.hits[0]
         lost = self.failed + self.rejected + self.expired + self.cancelled
         stages = self.stages
         return {
@@ -170,12 +182,12 @@ class ModelStatistics:
             "inference_stats": {
                 "success": _timed(answered, self.request_seconds.total),
                 "fail": _timed(lost, self.fail_ns),
-                "queue": _timed(answered, stages["queue"].total),
-                "compute_input": _timed(answered, stages["assemble"].total),
-                "compute_infer": _timed(answered, stages["run"].total),
-                "compute_output": _timed(answered, stages["split"].total),
-                "cache_hit": _timed(0, 0),
-                "cache_miss": _timed(0, 0),
+                "queue": _timed(ran, stages["queue"].total),
+                "compute_input": _timed(ran, stages["assemble"].total),
+                "compute_infer": _timed(ran, stages["run"].total),
+                "compute_output": _timed(ran, stages["split"].total),
+                "cache_hit": _timed(*self.hits),
+                "cache_miss": _timed(*self.misses),
             },
             "response_stats": {},
             "batch_stats": [
@@ -202,6 +214,7 @@ class Statistics:
         models: By name.
         costs: What each model and tenant used.
         machine: Of the machine that they all run on.
+        cache_bytes: What kept answers take now.
         watchers: Called with each run that ended, as long as somebody looks.
     """
 
@@ -211,6 +224,7 @@ class Statistics:
         self._of_lanes: dict[str, ModelStatistics] = {}
         self.costs = Costs()
         self.machine = Machine()
+        self.cache_bytes = 0
         self.watchers: list[Callable[[RunEnded], None]] = []
 
     def add_model(self, name: str, version: str, *, lanes: str | None = None) -> None:
@@ -238,6 +252,16 @@ class Statistics:
         found = self._of_lanes[lanes]
         found.stalled = stalled
         found.restarts += restarted
+
+    def note_hit(self, lanes: str, took_ns: int, total_ns: int) -> None:
+        """A kept answer was found, and given so long after the request had come."""
+        self._of_lanes[lanes].on_hit(took_ns, total_ns)
+
+    def note_miss(self, lanes: str, took_ns: int) -> None:
+        """No answer was kept for a request."""
+        misses = self._of_lanes[lanes].misses
+        misses[0] += 1
+        misses[1] += took_ns
 
     def name_of(self, lanes: str) -> str:
         """Under which name lanes are counted."""

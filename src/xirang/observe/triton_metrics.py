@@ -33,6 +33,16 @@ _COUNTERS: dict[str, tuple[str, Callable[[ModelStatistics], int]]] = {
         "Cumulative compute output duration in microseconds",
         lambda m: int(m.stages["split"].total) // 1000,
     ),
+    "nv_cache_num_hits_per_model": ("Number of cache hits per model", lambda m: m.hits[0]),
+    "nv_cache_num_misses_per_model": ("Number of cache misses per model", lambda m: m.misses[0]),
+    "nv_cache_hit_duration_per_model": (
+        "Total cache hit duration per model, in microseconds",
+        lambda m: m.hits[1] // 1000,
+    ),
+    "nv_cache_miss_duration_per_model": (
+        "Total cache miss duration per model, in microseconds",
+        lambda m: m.misses[1] // 1000,
+    ),
 }
 _FAILURE = "nv_inference_request_failure"
 _PENDING = "nv_inference_pending_request_count"

@@ -160,9 +160,27 @@ def _examined(
         workers=opened.workers,
         hang_ns=int(settings.hang_s * 1e9),
         stand_in="" if settings.degrade_to == source.name else settings.degrade_to,
+        length_degraded=settings.degrade_length,
+        optional_outputs=settings.optional_outputs,
+        keeps_answers=settings.cache,
     )
+    _check_economy(model)
     _prepare(model, found, settings, clock)
     return Loaded(model, text, learned, cost_kind, findings)
+
+
+def _check_economy(model: Model) -> None:
+    """Hold what is left out under overload against the model."""
+    outputs, optional = list(model.output_names), list(model.optional_outputs)
+    if optional and not set(optional) < set(outputs):
+        raise InvalidSetting(
+            f"optional_outputs of '{model.name}' is {optional}; expected some of {outputs}, not all"
+        )
+    if model.length_degraded and not model.signature.lengths:
+        raise InvalidSetting(
+            f"degrade_length of '{model.name}' is {model.length_degraded}, but its rows have no "
+            "length; expected 0"
+        )
 
 
 def _prepare(model: Model, findings: Findings, settings: ModelSettings, clock: Clock) -> None:

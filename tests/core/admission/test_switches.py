@@ -9,7 +9,7 @@ def test_functions_go_in_order_and_come_back_in_the_opposite_one():
     for i in range(len(ORDER) + 2):
         switches.step(now_ns=i * STEP_NS, level=3)
         seen.append(switches.off)
-    assert seen[0] == (Function.TIMING,)
+    assert seen[0] == (Function.TRACING,)
     assert seen[len(ORDER) - 1] == seen[-1] == ORDER
     start_ns = (len(ORDER) + 2) * STEP_NS
     back = []
@@ -24,7 +24,7 @@ def test_between_steps_nothing_moves():
     switches = Switches()
     assert switches.step(now_ns=0, level=3)
     assert not switches.step(now_ns=STEP_NS - 1, level=3)
-    assert switches.off == (Function.TIMING,)
+    assert switches.off == (Function.TRACING,)
 
 
 def test_below_the_third_level_all_stays_on():

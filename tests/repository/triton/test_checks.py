@@ -83,7 +83,6 @@ def test_it_is_refused_as_by_triton(text, message):
     [
         ("sequence_batching { }", "sequence_batching"),
         ("ensemble_scheduling { }", "ensemble_scheduling"),
-        ("response_cache { enable: true }", "response_cache"),
         ("model_transaction_policy { decoupled: true }", "model_transaction_policy"),
         ("batch_input { }", "batch_input"),
         ("model_operations { }", "model_operations"),

@@ -279,8 +279,8 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
         found = self.parameters
         if answer.is_cropped:
             found = {**found, "xirang_cropped": True}
-        if answer.stand_in:
-            found = {**found, "xirang_degraded": answer.stand_in}
+        if answer.lacks:
+            found = {**found, "xirang_degraded": answer.lacks}
         if self.stopwatch is not None:
             found = {**found, **self.stopwatch.parameters(answer)}
         if self.is_explained:

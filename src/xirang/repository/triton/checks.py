@@ -164,12 +164,11 @@ def _policies(batching: DynamicBatching) -> list[QueuePolicy]:
 
 def _unserved(config: ModelConfig, name: str) -> Iterator[str]:
     """Blocks without which a model would answer something else than under Triton."""
-    cache, transactions = config.response_cache, config.model_transaction_policy
+    transactions = config.model_transaction_policy
     inputs = [each.name for each in config.input if each.is_shape_tensor or each.optional]
     asked = {
         "sequence_batching: requests that belong together": config.sequence_batching is not UNSET,
         "ensemble_scheduling: models made of models": config.ensemble_scheduling is not UNSET,
-        "response_cache: answers that are kept": cache is not UNSET and cache.enable,
         "model_transaction_policy: a request with several answers": (
             transactions is not UNSET and transactions.decoupled
         ),

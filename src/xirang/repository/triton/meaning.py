@@ -62,6 +62,8 @@ def meaning_of(
     instances = sum(group.count or 1 for group in config.instance_group)
     if instances:
         told["instances"] = instances
+    if config.response_cache is not UNSET:
+        told["cache"] = config.response_cache.enable
     if config.dynamic_batching is not UNSET:
         told |= _batching(config.dynamic_batching, unheeded)
     told |= _parameters(config, unheeded)
