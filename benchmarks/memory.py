@@ -12,6 +12,7 @@ from statistics import median
 from time import perf_counter, process_time
 from timeit import repeat
 
+from benchmarks import memory_runs
 from benchmarks.figures import Figure, print_figures
 from xirang.backends.onnx_trace import Trace
 from xirang.core.memory.arena import Refused
@@ -160,6 +161,9 @@ def main() -> None:
     print_figures(hard())
     for figure in models():
         print_figures([figure])
+    for folder in (ROOT / "models" / name for name in MODELS):
+        for figure in memory_runs.figures(folder) if folder.exists() else ():
+            print_figures([figure])
 
 
 if __name__ == "__main__":

@@ -1,15 +1,18 @@
-"""What watching costs: microseconds a request to fold, milliseconds to scrape or to look live.
+"""What watching costs: to fold, to scrape, to look live, to trace, and all of it at once.
 
 Run `python -m benchmarks.observe`.
 """
 
+import argparse
 from collections.abc import Callable
 from time import perf_counter
 
 import orjson
 
+from benchmarks import observe_live
 from benchmarks.figures import Figure, print_figures
 from benchmarks.micro_scheduler import learned
+from benchmarks.observe_traces import trace_us
 from xirang.core.event import RunEnded
 from xirang.core.policy import Policy
 from xirang.core.request import Request
@@ -21,6 +24,7 @@ from xirang.observe.watch import Watch
 
 FOLD_GOAL_US = 1.5
 SCRAPE_GOAL_MS = 5.0
+TRACE_GOAL_US = 0.3
 FRAME_GOAL_MS = 10.0
 """At one frame a second that is one hundredth of a core."""
 
@@ -29,9 +33,10 @@ ROUNDS = 60
 RUNS = 200
 
 
-def measure() -> list[Figure]:
-    """All figures; each is the least disturbed of some rounds."""
+def measure(*, seconds: float) -> list[Figure]:
+    """All figures; those that need no server are of the least disturbed of some rounds."""
     statistics, scheduler = _house()
+    path_us, thread_us = trace_us()
     rows = [
         ("fold an event, a request of a run of 8", _fold_us(8), FOLD_GOAL_US, "µs"),
         ("fold an event, a request of a run of 32", _fold_us(32), FOLD_GOAL_US, "µs"),
@@ -43,12 +48,17 @@ def measure() -> list[Figure]:
             FRAME_GOAL_MS,
             "ms",
         ),
+        ("traces of 1 %, a request, on its path", path_us, TRACE_GOAL_US, "µs"),
+        ("the same with the thread that sends them", path_us + thread_us, TRACE_GOAL_US, "µs"),
     ]
-    return [Figure(name, value, goal, False, unit) for name, value, goal, unit in rows]
+    figures = [Figure(name, value, goal, False, unit) for name, value, goal, unit in rows]
+    return figures + observe_live.measure(seconds=seconds)
 
 
 def main() -> None:
-    print_figures(measure())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=3.0, help="of load, a server and round")
+    print_figures(measure(seconds=parser.parse_args().seconds))
 
 
 def _best(measure: Callable[[], float]) -> float:

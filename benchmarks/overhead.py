@@ -92,11 +92,11 @@ def cpu_us(pid: int, url: str, payloads: Payloads, seconds: float) -> tuple[floa
     """Processor microseconds that a process uses a request at saturation."""
     target = Target.parse(url).at(payloads.path, payloads.headers)
     plan = ArrivalPlan(ClosedLoop(64), duration_s=seconds, warmup_s=0.0)
-    before_s = _cpu_s(pid)
+    before_s = spent_s(pid)
     result = run_on_loop(run_point_apart(target, payloads.bodies, plan))
-    spent_s = _cpu_s(pid) - before_s
+    cpu_s = spent_s(pid) - before_s
     assert result.errors == 0
-    return spent_s / result.sent * 1e6, result
+    return cpu_s / result.sent * 1e6, result
 
 
 @contextmanager
@@ -108,7 +108,8 @@ def noop_server(kind: str) -> Iterator[tuple[int, str]]:
         process.terminate()
 
 
-def _cpu_s(pid: int) -> float:
+def spent_s(pid: int) -> float:
+    """Processor time of a process so far, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 

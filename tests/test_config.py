@@ -68,6 +68,8 @@ def test_a_models_own_table_builds_on_what_holds_for_all(tmp_path):
 
 
 WRONG = {
+    "a share of more than all": ("trace_ratio = 1.5", "trace_ratio is 1.5; expected 0…1"),
+    "less than nobody": ("log_requests = -0.1", "log_requests is -0.1; expected 0…1"),
     "unknown name": ("http_prot = 1", r"unknown \['http_prot'\]; known are .*http_port"),
     "unknown name of a model": ("[models.m]\nport = 1", r"models\.m: unknown \['port'\]"),
     "a servers setting for a model": (

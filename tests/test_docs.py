@@ -16,7 +16,7 @@ from xirang.core.cost import CostModel
 from xirang.core.policy import Policy
 from xirang.core.run import Trigger
 from xirang.core.scheduler import Scheduler
-from xirang.frontends.cold import EXTENSIONS
+from xirang.frontends.extensions import EXTENSIONS
 from xirang.lab.replay_command import add_replay
 from xirang.lab.simulate import add_simulate
 from xirang.lab.tune_command import add_tune

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.models import captcha, digits, efficientnet, minilm, splade, unsafe
+from benchmarks.models import captcha, digits, efficientnet, heads, minilm, splade, unsafe
 from benchmarks.models.packages import PACKAGES, lay_out, sha256_of
 
 ROOT = Path("models")
@@ -48,7 +48,9 @@ class Recipe:
 RECIPES = (
     Recipe("all-MiniLM-L6-v2", minilm.build, ("tokenizers",)),
     Recipe("all-MiniLM-L6-v2-quantised", minilm.build_quantised),
-    Recipe("splade-tiny", splade.build),
+    Recipe("topics-MiniLM", heads.build_topics, ("sklearn", "tokenizers")),
+    Recipe("answers-MiniLM", heads.build_answers),
+    Recipe("splade-tiny", splade.build, ("tokenizers",)),
     Recipe("digits-forest", digits.build_forest, ("sklearn", "skl2onnx")),
     Recipe("digits-logistic", digits.build_logistic, ("sklearn", "skl2onnx")),
     Recipe("efficientnet-lite0", efficientnet.build, ("torch",)),

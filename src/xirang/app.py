@@ -5,19 +5,26 @@ import contextlib
 import gc
 import logging
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from xirang.config import Config, load_config
 from xirang.core.admission.levels import Thresholds
+from xirang.core.memory.pool import PoolSettings
 from xirang.core.scheduler import Scheduler
-from xirang.engine.clock import MonotonicClock
+from xirang.engine.clock import MonotonicClock, epoch_ns
 from xirang.engine.engine import Engine
 from xirang.errors import InvalidSetting
 from xirang.frontends.doors import Doors
+from xirang.memory.machine import pool_bytes
+from xirang.observe.logs import logging_to
+from xirang.observe.observers import Observers
+from xirang.observe.outlet import Outlet
 from xirang.observe.recorder import RecordedScheduler, Recorder
 from xirang.observe.recording import Ground
+from xirang.observe.tracing import Times
 from xirang.repository.catalogue import Catalogue
 from xirang.repository.costs import keep
 from xirang.repository.discover import Source, discover
@@ -44,7 +51,8 @@ def load(*paths: str, **settings: Any) -> Engine:
         InvalidSetting: A path holds no model, or a setting is impossible.
     """
     config = load_config(environment={}, options={"process": "no"} | settings)
-    engine = Engine(parallelism=cores(), cache_bytes=config.cache_mib << 20)
+    scheduler = Scheduler(devices={"cpu": cores()}, pool=_pool(config))
+    engine = Engine(scheduler=scheduler, cache_bytes=config.cache_mib << 20)
     for source in _discover(paths, config):
         engine.add(_load(source, config).model)
     engine.economy.check()
@@ -62,12 +70,11 @@ def serve(paths: Sequence[str], config: Config, *, on_ready: Callable[[str], Non
     Returns:
         The process's exit status: 0 after a clean end.
     """
-    logging.basicConfig(
-        level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
-    )
-    sources = _discover(paths, config)  # what is wrong is told before the port is taken
-    with Doors(config) as doors:
-        return _run_on_loop(_Service(sources, config, doors, on_ready).run)
+    told = logging_to(sys.stderr, form=config.log_format, level=config.log_level, epoch_ns=epoch_ns)
+    with told as lines:
+        sources = _discover(paths, config)  # what is wrong is told before the port is taken
+        with Doors(config) as doors:
+            return _run_on_loop(_Service(sources, config, doors, lines, on_ready).run)
 
 
 def _run_on_loop(main: Callable[[], Any]) -> int:
@@ -90,6 +97,7 @@ class _Service:
         sources: Sequence[Source],
         config: Config,
         doors: Doors,
+        lines: Outlet[Any],
         on_ready: Callable[[str], None],
     ) -> None:
         self._sources = sources
@@ -104,6 +112,7 @@ class _Service:
             scheduler=_scheduler(self._recorder, ground),
             cache_bytes=config.cache_mib << 20,
         )
+        self._observers = _observers(config, doors, self._engine, lines)
         self._loaded: list[Loaded] = []
         self._texts: dict[str, TextModel] = {}
         self._engine.needs_all = config.strict_readiness
@@ -132,6 +141,7 @@ class _Service:
             self._keep_learned()
             if self._recorder is not None:
                 self._recorder.close()
+            self._observers.close()
 
     def _signalled(self) -> None:
         (self._hurry if self._stop.is_set() else self._stop).set()
@@ -143,8 +153,14 @@ class _Service:
         while not any(future.done() for future in waiting):
             await asyncio.wait(waiting, timeout=KEEP_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
             self._keep_learned()
+            self._follow_machine()
         watching.cancel()
         stopping.cancel()
+
+    def _follow_machine(self) -> None:
+        """Others may be granted a part of the machine, or give it back."""
+        if self._config.memory_pool_mib == 0 and (capacity_bytes := pool_bytes()) is not None:
+            self._engine.resize_pool(capacity_bytes)
 
     def _keep_learned(self) -> None:
         for loaded in (*self._loaded, *self._catalogue.loaded()):
@@ -229,7 +245,26 @@ def _ground(config: Config, doors: Doors) -> Ground:
             low, all_of_them, degrade, (depths[0], depths[1], depths[2]) if depths else None
         ),
         doors.allowances(),
+        _pool(config),
     )
+
+
+def _pool(config: Config) -> PoolSettings | None:
+    """The memory that models share; None if nobody is to count it."""
+    if config.memory_pool_mib < 0:
+        return None
+    capacity_bytes = config.memory_pool_mib << 20 or pool_bytes()
+    return None if capacity_bytes is None else PoolSettings(capacity_bytes)
+
+
+def _observers(config: Config, doors: Doors, engine: Engine, lines: Outlet[Any]) -> Observers:
+    """Who sees what happens at the doors."""
+    engine.counts.lines = lines.tally
+    times = Times(MonotonicClock.now_ns, epoch_ns)
+    observers = Observers(config, engine.counts, log=lines, times=times, is_off=engine.is_off)
+    doors.extensions.witness = observers.witness
+    observers.obey(doors.extensions.dials)
+    return observers
 
 
 def _recorder(config: Config, ground: Ground) -> Recorder | None:
@@ -241,6 +276,9 @@ def _recorder(config: Config, ground: Ground) -> Recorder | None:
 def _scheduler(recorder: Recorder | None, ground: Ground) -> Scheduler:
     if recorder is None:
         return Scheduler(
-            devices=ground.devices, thresholds=ground.thresholds, allowances=ground.allowances
+            devices=ground.devices,
+            thresholds=ground.thresholds,
+            allowances=ground.allowances,
+            pool=ground.pool,
         )
     return RecordedScheduler(ground, recorder=recorder)

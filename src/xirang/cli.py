@@ -15,12 +15,14 @@ from xirang.frontends.keys import new_key
 from xirang.lab.demo import add_demo
 from xirang.lab.explain_command import add_explain
 from xirang.lab.load import add_load
+from xirang.lab.picture import add_picture
 from xirang.lab.replay_command import add_replay
 from xirang.lab.simulate import add_simulate
 from xirang.lab.top import add_top
 from xirang.lab.tune_command import add_tune
 from xirang.plan import add_plan
 from xirang.repository.minilm import prepare
+from xirang.triton_flags import translated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -29,7 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns:
         The exit status: 0 if all went well, 1 if not, 2 for arguments that cannot work.
     """
-    parsed = _parser().parse_args(arguments)
+    parser = _parser()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["serve"]:
+        words = ["serve", *_our_options(words[1:], parser)]
+    parsed = parser.parse_args(words)
     try:
         status: int = parsed.run(parsed)
     except InvalidSetting as error:
@@ -41,6 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return status
+
+
+def _our_options(words: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
+    """The options of `serve`, Triton's among them, as they are called here."""
+    try:
+        options, notes = translated(words)
+    except InvalidSetting as error:
+        parser.error(str(error))
+    for note in notes:
+        print(f"xirang: {note}", file=sys.stderr)
+    return options
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add_tune(subparsers)
     add_top(subparsers)
     add_explain(subparsers)
+    add_picture(subparsers)
     return parser
 
 
@@ -67,7 +85,9 @@ def _add_serve(subparsers: Any) -> None:
         "serve",
         help="serve models over HTTP and gRPC",
         description="Serve models over HTTP and gRPC until SIGTERM; then finish what is in and "
-        "exit with 0. Every option is also a line of a TOML file and a variable XIRANG_NAME.",
+        "exit with 0. Every option is also a line of a TOML file and a variable XIRANG_NAME. "
+        "Triton's flags are taken, too.",
+        allow_abbrev=False,
     )
     parser.add_argument(
         "paths",

@@ -82,6 +82,17 @@ class ModelSettings:
     )
     instances: int = _option(0, "runs of a model at once; 0: one a core (one where runs are tiny)")
     threads: int = _option(1, "threads inside one run")
+    memory_native: bool = _option(
+        default=True, text="plan the tensors of an ONNX model, where our native allocator is built"
+    )
+    memory_guarantee_mib: int = _option(0, "memory of the pool that it always gets, in MiB")
+    memory_limit_mib: int = _option(
+        0, "memory of the pool that it never passes, weights included, in MiB; 0: any"
+    )
+    memory_keep_mib: int = _option(8, "what each of its instances keeps of it while idle, in MiB")
+    memory_evict: bool = _option(
+        default=False, text="it may be unloaded when others need what it has of the pool"
+    )
     device: str = _option("auto", "where a model of PyTorch runs: auto, cpu, cuda or cuda:N")
     length_max: int = _option(0, "longest row a model takes; 0: what its tokenizer says, or any")
     learned: str = _option(
@@ -139,6 +150,11 @@ class ModelSettings:
         if not 0 < self.fast_share <= 1:
             raise InvalidSetting(f"{where}fast_share is {self.fast_share}; expected 0…1, not 0")
         self._check_sizes(where)
+        if 0 < self.memory_limit_mib < self.memory_guarantee_mib:
+            raise InvalidSetting(
+                f"{where}memory_limit_mib is {self.memory_limit_mib}; expected no less than "
+                f"memory_guarantee_mib, which is {self.memory_guarantee_mib}"
+            )
         if not _DEVICE.fullmatch(self.device):
             raise InvalidSetting(
                 f"{where}device is '{self.device}'; expected auto, cpu, cuda or cuda:N"
@@ -181,6 +197,9 @@ _AT_LEAST = {
     "degrade_length": 0,
     "hang_s": 0.001,
     "worker_mib_max": 0,
+    "memory_guarantee_mib": 0,
+    "memory_limit_mib": 0,
+    "memory_keep_mib": 0,
 }
 
 
@@ -205,10 +224,30 @@ class Config:
     keys: str = _option("", "TOML file of API keys that requests need; none if empty")
     body_mib_max: int = _option(64, "largest request body, in MiB")
     grpc_message_mib_max: int = _option(64, "largest message over gRPC, in MiB")
+    grpc_compression: Literal["none", "low", "medium", "high"] = _option(
+        "none", "how hard answers over gRPC are packed, for clients that read gzip"
+    )
+    metrics_port: int = _option(0, "port for the metrics page alone; 0: none of its own")
+    allow_shared_memory: bool = _option(
+        default=False, text="clients on this machine may pass tensors in shared memory"
+    )
+    http_restricted_api: tuple[str, ...] = _option(
+        (), "APIs that need a header, as health,metadata:HEADER=VALUE"
+    )
+    grpc_restricted_protocol: tuple[str, ...] = _option(
+        (), "the same over gRPC; the metadata's name is triton-grpc-protocol-HEADER"
+    )
+    http_header_forward_pattern: str = _option(
+        "", "regular expression of headers that models get as parameters; none if empty"
+    )
+    grpc_header_forward_pattern: str = _option("", "the same of metadata over gRPC")
     memory_mib_max: int = _option(
         1024, "all request bodies that are unfinished or unanswered, in MiB; beyond it 503"
     )
     cache_mib: int = _option(64, "answers that are kept of models with cache = true, in MiB")
+    memory_pool_mib: int = _option(
+        0, "memory that models share, weights included, in MiB; 0: most of what there is; -1: any"
+    )
     overload_levels: tuple[float, float, float] = _option(
         (0.8, 0.95, 1.1), "predicted queueing time ÷ budget at which overload levels 1, 2, 3 begin"
     )
@@ -224,6 +263,19 @@ class Config:
     )
     exit_timeout_s: float = _option(30.0, "longest time to finish what is in, after that")
     log_level: Literal["debug", "info", "warning", "error"] = _option("info", "how much to log")
+    log_format: Literal["text", "json"] = _option("text", "form of a line of the log")
+    log_requests: float = _option(
+        0.0, "share of the requests that get a line in the log, 0…1; never of what is in them"
+    )
+    otlp_endpoint: str = _option(
+        "", "URL of an OpenTelemetry collector that gets traces; none if empty"
+    )
+    otlp_headers: tuple[str, ...] = _option(
+        (), "headers that it needs, as NAME=VALUE,more; best in the environment"
+    )
+    trace_ratio: float = _option(
+        0.0, "share of the requests that are traced, 0…1, where their callers do not decide"
+    )
     record: str = _option(
         "", "file that gets what the scheduler is told and decides; none if empty"
     )
@@ -259,6 +311,9 @@ class Config:
         for key in ("client_timeout_s", "exit_timeout_s", "repository_poll_s"):
             if not 0 < getattr(self, key) < inf:
                 raise InvalidSetting(f"{key} is {getattr(self, key)}; expected more than 0")
+        for key in ("log_requests", "trace_ratio"):
+            if not 0 <= getattr(self, key) <= 1:
+                raise InvalidSetting(f"{key} is {getattr(self, key)}; expected 0…1")
         if self.load_model and self.model_control_mode != "explicit":
             raise InvalidSetting("load_model is given; expected model_control_mode explicit")
         if not 0 < self.overload_levels[0] <= self.overload_levels[1] <= self.overload_levels[2]:
@@ -295,10 +350,12 @@ _WITHIN = {
     "http_port": (0, 65_535),
     "grpc_port": (-1, 65_535),
     "admin_port": (0, 65_535),
+    "metrics_port": (0, 65_535),
     "body_mib_max": (1, 4096),
     "grpc_message_mib_max": (1, 2047),
     "memory_mib_max": (1, 1 << 20),
     "cache_mib": (0, 1 << 20),
+    "memory_pool_mib": (-1, 1 << 30),
     "connections_max": (1, 1_000_000),
     "record_mib": (1, 65_536),
 }
@@ -342,6 +399,21 @@ def load_config(
         models[name] = model_settings(own, common, f"models.{name}")
         models[name].check(name=name)
     return replace(config.check(), model=common.check(), models=models)
+
+
+def scheduler_hold(environment: Mapping[str, str] | None = None) -> int:
+    """Triton's hook for tests: batchers hold everything back until so many requests wait, once.
+
+    Raises:
+        InvalidSetting: `TRITONSERVER_DELAY_SCHEDULER` is no whole number.
+    """
+    variables = os.environ if environment is None else environment
+    text = variables.get("TRITONSERVER_DELAY_SCHEDULER", "") or "0"
+    if not text.isdecimal():
+        raise InvalidSetting(
+            f"TRITONSERVER_DELAY_SCHEDULER is '{text}'; expected a number of requests"
+        )
+    return int(text)
 
 
 def model_settings(own: dict[str, Any], common: ModelSettings, where: str) -> ModelSettings:

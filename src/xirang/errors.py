@@ -41,6 +41,12 @@ class Cancelled(XirangError):
     status = 499
 
 
+class TooLarge(XirangError):
+    """The request alone needs more memory than its model may ever have."""
+
+    status = 413
+
+
 class TooBusy(XirangError):
     """The queue is full or the load is being shed; try again later.
 

@@ -10,24 +10,21 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from xirang.backends.onnx_trace import Trace, trace
 from xirang.config import load_config
 from xirang.core.memory.law import Law, Traced, law_of
 from xirang.core.memory.lifetime import Lifetimes
 from xirang.core.memory.planner import STEPS, Plan, Planner
 from xirang.core.memory.validate import fault_of
-from xirang.core.signature import Layout, Signature, TensorSpec
+from xirang.core.signature import Signature
 from xirang.engine.clock import MonotonicClock
-from xirang.engine.extent import shape_of
 from xirang.errors import InvalidSetting
 from xirang.lab.plan_page import plan_report
 from xirang.lab.report import shown
 from xirang.lab.simulate_report import make_console
+from xirang.repository.calibrate import feed
 from xirang.repository.discover import Kind, Source, discover
 from xirang.repository.load import load
-from xirang.tensors.tensor import NUMPY_TYPES, Array
 
 ALIGNMENT = 64
 """Blocks begin at cache lines, as the runtime's own do."""
@@ -115,7 +112,9 @@ class TracedModel:
 
     def traces(self, sizes: Sequence[Size], *, is_default: bool = False) -> list[Trace]:
         """A run of each size."""
-        return trace(self.path, [self._feed(*size) for size in sizes], is_default=is_default)
+        lengths = self.signature.lengths
+        feeds = [feed(self.signature, rows, (n,) * lengths) for rows, n in sizes]
+        return trace(self.path, feeds, is_default=is_default)
 
     def law(self, *, alignment: int = 1) -> Law:
         """The law of its peak, and the names of the blocks."""
@@ -140,29 +139,11 @@ class TracedModel:
         shortest, longest = self.tiny[0], self.tiny[-1]
         return [n for n in LENGTHS if shortest <= n <= longest] or (shortest, longest)
 
-    def _feed(self, rows: int, length: int) -> dict[str, Array]:
-        lengths = (length,) * self.signature.lengths
-        return {
-            spec.name: _filled(spec, self.signature.input_layout(spec.name), rows, lengths)
-            for spec in self.signature.inputs
-        }
-
 
 def law_from(sizes: Sequence[Size], traces: Sequence[Trace], *, alignment: int) -> Law:
     """The law behind traces of these sizes."""
     pairs = zip(sizes, traces, strict=True)
     return law_of([Traced(*s, t.lifetimes, t.unseen) for s, t in pairs], alignment=alignment)
-
-
-def _filled(spec: TensorSpec, layout: Layout, rows: int, lengths: tuple[int, ...]) -> Array:
-    shape = shape_of(spec, layout, rows=rows, lengths=lengths)
-    if spec.datatype == "BYTES":
-        return np.full(shape, b"", object)
-    # One padded position: a model that leaves a mask of ones alone must show its usual way.
-    filled = np.full(shape, layout.real_value if layout.is_mask else 0, NUMPY_TYPES[spec.datatype])
-    if layout.is_mask and filled.size > 1:
-        filled.flat[-1] = layout.pad_value
-    return filled
 
 
 def traced_model(source: Source, config_file: Path | None = None) -> TracedModel:

@@ -1,10 +1,12 @@
 """What stands before a request on a device, and how the two kinds of lanes share it."""
 
+from random import Random
+
 import pytest
 from tests.support.core import MS, fixed_shape, learned, request
 
 from xirang.core.admission.levels import Thresholds
-from xirang.core.device import FAMILIAR_LENGTH, Device, Lanes
+from xirang.core.device import CALM_NS, FAMILIAR_LENGTH, ROOMY, Device, Lanes
 from xirang.core.policy import Policy
 from xirang.core.scheduling.fast import EXPECTED_NS
 
@@ -63,7 +65,44 @@ def test_work_of_other_models_stands_before_a_request_too(device):
     lanes, other = lanes_on(device), lanes_on(device)
     wait(other, request(1, budget_ms=50))
     assert lanes.queued_ns(request(9, budget_ms=500), 0) > 0.0
-    assert lanes.roughly_queued_ns(0) >= lanes.queued_ns(request(9, budget_ms=500), 0)
+    rough = lanes.look(500 * MS, now_ns=0, until_ns=MS)
+    assert rough * 500 * MS >= lanes.queued_ns(request(9, budget_ms=500), 0)
+
+
+def test_a_look_that_found_calm_holds_until_more_has_come_or_a_moment_has_passed(device):
+    lanes = lanes_on(device)
+    assert not lanes.is_calm(500 * MS, 0), "nobody has looked"
+    assert lanes.look(500 * MS, now_ns=0, until_ns=5 * MS) < ROOMY
+    assert lanes.is_calm(499 * MS, CALM_NS - 1)
+    assert not lanes.is_calm(499 * MS, CALM_NS)
+    assert not lanes.is_calm(100 * MS, 0), "others may have less time"
+    wait(lanes, *[request(id, budget_ms=500) for id in range(1, 250)])
+    assert not lanes.is_calm(499 * MS, 0)
+    assert lanes.look(500 * MS, now_ns=MS, until_ns=5 * MS) >= ROOMY
+    assert not lanes.is_calm(499 * MS, MS)
+
+
+def test_calm_ends_with_the_next_look_at_the_levels_and_before_the_queue_is_full(device):
+    lanes = lanes_on(device, depth_max=3)
+    lanes.look(500 * MS, now_ns=0, until_ns=CALM_NS // 2)
+    assert not lanes.is_calm(500 * MS, CALM_NS // 2)
+    wait(lanes, *[request(id, budget_ms=500) for id in range(1, 3)])
+    assert lanes.is_calm(500 * MS, 0)
+    wait(lanes, request(3, budget_ms=500))
+    assert not lanes.is_calm(500 * MS, 0)
+
+
+def test_what_is_calm_would_be_admitted_by_a_close_look_too(device):
+    lanes, generator = lanes_on(device), Random(5)
+    for id in range(1, 400):
+        budget_ms = generator.choice((100, 400, 900))
+        waiting = request(id, budget_ms=budget_ms)
+        now_ns = id * CALM_NS // 20
+        is_calm = lanes.is_calm(budget_ms * MS, now_ns)
+        assert not is_calm or lanes.queued_ns(waiting, now_ns) < 0.5 * budget_ms * MS
+        if not is_calm:
+            lanes.look(budget_ms * MS, now_ns=now_ns, until_ns=now_ns + CALM_NS)
+        wait(lanes, waiting)
 
 
 def test_where_not_all_can_be_on_time_the_less_worthy_do_not_count(device):
@@ -123,5 +162,5 @@ def test_out_of_memory_shortens_runs_for_good(device):
 
 def test_a_request_shares_its_call_with_its_company(device):
     lanes = lanes_on(device, cost=fixed_shape(5, 1))
-    share_ns = lanes.share_ns(request(1, budget_ms=1000))
+    share_ns = lanes.backlog.prices.of(1, 1).share_within(1000 * MS)
     assert 1 * MS < share_ns < 6 * MS

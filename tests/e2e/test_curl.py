@@ -26,7 +26,9 @@ def curl_json(url, document):
 
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/v2/models/mlp/ready"])
 def test_health(house, path):
-    assert curl(house.url + path) == (200, "")
+    status, body = curl(house.url + path)
+    assert status == 200
+    assert json.loads(body)[path.rpartition("/")[2]] is True
     assert curl("-I", house.url + path)[0] == 200
 
 

@@ -1,5 +1,6 @@
 """The dashboard in a real browser, on a real server under load."""
 
+import json
 import os
 import re
 import shutil
@@ -14,6 +15,7 @@ from tests.support.wire import metric, words
 from tests.test_tidy import ROOT
 
 from xirang.lab.server import ServerProcess
+from xirang.lab.top import read_events
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 MISSING = [
@@ -180,9 +182,51 @@ def check_accessible(page):
 NAME_OF = "e => e.ariaLabel || e.innerText.trim() || e.labels?.[0]?.innerText"
 
 
+def test_the_memory_pool_and_what_is_switched_off_are_shown_where_there_are_any(server, browser):
+    about, frames = seen(server, frames=2)
+    now_ms = frames[0]["now_ms"]
+    told = [dict(frames[0], now_ms=now_ms - 1000 * (59 - n), memory=pool(n)) for n in range(60)]
+    told[-1]["devices"] = [frames[0]["devices"][0] | {"level": 3, "off": ["tracing", "timing"]}]
+    page = browser.new_page(viewport=WIDE)
+    body = "".join(
+        f"event: {kind}\ndata: {json.dumps(content)}\n\n"
+        for kind, content in [("about", about), *[("frame", frame) for frame in told]]
+    )
+    page.route("**/dashboard/events", lambda route: route.fulfill(body=body))
+    page.goto(f"{server.url}/dashboard")
+    page.wait_for_selector("#memory", state="visible")
+    page.locator("#memory .js-plotly-plot .scatterlayer").wait_for()
+    assert "paced: 86.7 MiB of weights" in caption(page, "memory")
+    assert "switched off traces, stage times and explanations" in page.inner_text("#off")
+    page.screenshot(path=screen("memory-light"))
+    check_accessible(page)
+    page.close()
+
+
+def seen(server, *, frames):
+    """What the stream says first, and so many frames."""
+    found = []
+    for kind, content in read_events(f"{server.url}/dashboard/events"):
+        found.append((kind, content))
+        if len(found) > frames:
+            break
+    return found[0][1], [content for _, content in found[1:]]
+
+
+def pool(n):
+    used = 40 + 30 * ((n // 10) % 3)
+    shares = [
+        {"name": "paced", "fixed_mib": 86.7, "leased_mib": used, "surplus_mib": 120 - used},
+        {"name": "other", "fixed_mib": 20, "leased_mib": n, "surplus_mib": 10},
+    ]
+    return {"capacity_mib": 512, "held_mib": 236 + n, "shares": shares}
+
+
 def test_it_is_worked_by_keyboard(server, browser, tmp_path):
     with load(server, tmp_path, "--clients", "4"), opened(browser, server) as page:
         until_live(page)
+        assert not page.is_visible("#memory"), "there is no pool"
+        assert not page.is_visible("#off")
         page.wait_for_selector("#slowest summary")
         page.keyboard.press("Tab")
         assert page.evaluate("document.activeElement.className") == "skip"

@@ -15,7 +15,7 @@ from xirang.lab.server import ServerProcess
 pytestmark = pytest.mark.e2e
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "data" / "triton_grpc.json").read_text())
-MODELS = ("ident_fp32", "ident_bytes", "ident_bool", "fails")
+MODELS = ("ident_fp32", "ident_bytes", "ident_bool", "ident_fp16", "fails")
 ONE_TWO = np.array([1, 2], "<f4").tobytes()
 
 ONLY_CODE = {
@@ -24,13 +24,21 @@ ONLY_CODE = {
     "infer_shape": "ours is shorter",
     "infer_boom": "a traceback of the model is the server's log's, not the client's",
     "infer_fail": "as over HTTP",
+    "infer_name": "ours say what was expected",
+    "infer_wrongcontents": "ours say which field was expected",
+    "p_prio_neg": "the same as for timeout",
+    "p_timeout_str": "timeout may be unsigned, too",
     "deadline": "the words are the client's own",
 }
 """Probes of which the code is the same and the text need not be, and why."""
 
 DIFFERENT = {
     "infer_batch9": ("OK", "a request of more rows than a run may hold is cut and joined"),
-    "log": ("UNAVAILABLE", "log settings are not served; Triton's words for that"),
+    "ready": ("OK", "it had a model that failed"),
+    "load_none": ("UNAVAILABLE", "this server has no repository"),
+    "unload_none": ("UNAVAILABLE", "this server has no repository"),
+    "trace": ("OK", "tracing goes to OpenTelemetry, and the order of a map is nobody's"),
+    "log": ("OK", "the order of a map is nobody's"),
 }
 """Probes that are answered otherwise on purpose, and why."""
 
@@ -48,7 +56,8 @@ def stub():
 
 def wish(model="ident_fp32", datatype="FP32", shape=(1, 2), raw=ONE_TWO, **more):
     message = pb.ModelInferRequest(model_name=model, id=more.get("id", ""))
-    tensor = message.inputs.add(name="INPUT0", datatype=datatype, shape=shape)
+    message.model_version = more.get("version", "")
+    tensor = message.inputs.add(name=more.get("name", "INPUT0"), datatype=datatype, shape=shape)
     for field, values in more.get("contents", {}).items():
         getattr(tensor.contents, field).extend(values)
     if raw is not None:
@@ -64,6 +73,17 @@ def wish(model="ident_fp32", datatype="FP32", shape=(1, 2), raw=ONE_TWO, **more)
 
 
 INFER = {
+    "infer_ok": wish(id="z"),
+    "infer_contents": wish(raw=None, contents={"fp32_contents": [1, 2]}),
+    "infer_noname": wish(""),
+    "infer_v9": wish(version="9"),
+    "infer_vx": wish(version="x"),
+    "infer_name": wish(name="X"),
+    "infer_wrongcontents": wish(raw=None, contents={"int_contents": [1, 2]}),
+    "infer_class": wish(outputs={"OUTPUT0": 2}),
+    "p_prio_neg": wish(parameters={"priority": -1}),
+    "p_timeout_str": wish(parameters={"timeout": "1"}),
+    "fp16_contents": wish("ident_fp16", "FP16", raw=np.array([1, 2], "<f2").tobytes()),
     "infer_both": wish(contents={"fp32_contents": [1, 2]}),
     "infer_none": wish("nope"),
     "infer_dtype": wish(datatype="INT32"),
@@ -86,6 +106,12 @@ INFER = {
 }
 
 COLD = {
+    "live": ("ServerLive", {}),
+    "ready": ("ServerReady", {}),
+    "stats_none": ("ModelStatistics", {"name": "nope"}),
+    "load_none": ("RepositoryModelLoad", {"model_name": "nope"}),
+    "unload_none": ("RepositoryModelUnload", {"model_name": "nope"}),
+    "trace": ("TraceSetting", {}),
     "mready": ("ModelReady", {"name": "addsub"}),
     "mready_none": ("ModelReady", {"name": "nope"}),
     "mready_badver": ("ModelReady", {"name": "addsub", "version": "x"}),
@@ -97,6 +123,7 @@ COLD = {
 
 STREAMS = {
     "stream_ok": [wish(id="1"), wish(id="2")],
+    "stream_err": [wish("nope", id="1"), wish(id="2")],
     "stream_final": [wish(id="1", parameters={"triton_enable_empty_final_response": True})],
 }
 
@@ -149,5 +176,9 @@ def test_health_is_the_same_message():
 
 
 def test_every_probe_is_replayed():
-    elsewhere = {"deadline", "health"}  # tests/e2e/test_grpc.py has a model that takes its time
+    elsewhere = {
+        "deadline",
+        "health",
+        "health_svc",
+    }  # tests/e2e/test_grpc.py has a model that takes its time
     assert GOLDEN.keys() == INFER.keys() | COLD.keys() | STREAMS.keys() | elsewhere

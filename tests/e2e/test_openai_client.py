@@ -74,7 +74,7 @@ def test_models_are_listed(client):
     assert [model.id for model in client.models.list()] == [NAME]
     assert client.models.retrieve(NAME).owned_by == "xirang"
     with pytest.raises(openai.NotFoundError):
-        client.models.retrieve("mlp")
+        client.models.retrieve("none")
 
 
 def test_unknown_models_and_wrong_inputs_are_told_in_openais_form(client):
@@ -86,3 +86,8 @@ def test_unknown_models_and_wrong_inputs_are_told_in_openais_form(client):
             client.embeddings.create(model=NAME, input=wrong)
         assert caught.value.body["param"] == "input"
         assert caught.value.body["type"] == "invalid_request_error"
+
+
+def test_a_text_that_is_too_long_may_be_refused(client):
+    with pytest.raises(openai.BadRequestError, match="has 602 tokens; expected at most 512"):
+        client.embeddings.create(model=NAME, input="word " * 600, extra_body={"truncate": False})

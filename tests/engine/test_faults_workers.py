@@ -259,6 +259,15 @@ def test_outcomes_tell_the_core_who_was_guilty():
     assert outcomes[1] == Failed(), "what was made twice teaches nothing"
 
 
+def test_who_expires_while_a_process_is_replaced_is_counted_as_expired():
+    house = WorkerHouse.of(plan=["well", "die"], start_ms=300)
+    asked = house.in_one_batch([[2], [3]], budget_ms=200)
+    finish_all(house)
+    assert all(isinstance(one.error, Expired) for one in asked)
+    counted = house.engine.counts.models["m"]
+    assert (counted.answered, counted.failed, counted.expired) == (1, 0, 2)
+
+
 def test_a_death_is_told_apart_from_no_process():
     workers = PuppetWorkers(None)
     assert WorkerDied("x", workers).is_suspect

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from tests.support.puppets import MS, ManualClock
+from tests.support.workers import PuppetWorkers
 
 from xirang.core.cost import CostModel, Sample
 from xirang.core.policy import Policy
@@ -111,3 +112,16 @@ def test_what_the_model_refuses_is_passed_over():
 
 def test_a_model_of_unknown_lengths_is_not_guessed_at():
     assert warmed(Shapes((0,))) == []
+
+
+def test_every_process_of_a_model_runs_every_size():
+    """They take their turns, so a size is run as often as there are processes."""
+    model = made(Shapes(paddable=(0,)))
+    model.workers = PuppetWorkers(None)
+    model.workers.living = 3
+    arguments = {"lengths_run": [[2, 8]], "ran": [(1, (2,))], "seconds": 5.0}
+    warmed = warm_up(model, **arguments, clock=model.executable.clock)
+    assert (1, (2,)) in warmed, "one of them has run it already, the others have not"
+    assert model.executable.seen == [
+        shape for size in warmed for shape in [(size[0], *size[1])] * 3
+    ]

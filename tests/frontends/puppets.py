@@ -2,6 +2,7 @@
 
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,9 +11,12 @@ from uvicorn.server import ServerState
 
 from xirang.core.signature import TensorSpec
 from xirang.engine.call import Answer, Ran
-from xirang.errors import Cancelled, UnknownModel
+from xirang.errors import Cancelled, InvalidRequest, UnknownModel
 from xirang.frontends.http import serve_protocol
 from xirang.tensors.tensor import Tensor, to_array
+from xirang.text.folder import TextFolder
+from xirang.text.task import Task
+from xirang.text.tokenizer import USUAL, TextTooLong, Tokens
 
 
 @dataclass
@@ -25,6 +29,7 @@ class PuppetModel:
     is_ready: bool = True
     budget_ns: int = 10_000_000_000
     config: dict = field(default_factory=dict)
+    labels: dict = field(default_factory=dict)
 
     @property
     def versions(self):
@@ -165,16 +170,47 @@ class PuppetWatch:
 class PuppetText:
     """Tokens are the letters' code points; the embedding of ids is made from their sum."""
 
-    embedding_output = "sentence"
-    dimension = 4
-    vocabulary_size = 128
-    length_max = 9000
+    def __init__(self, task=Task.EMBED, labels=(), shift=0, **folder):
+        self.task = task
+        self.output = "sentence"
+        self.hidden = "states"
+        self.dimension = len(labels) or 4
+        self.vocabulary_size = 128
+        self.length_max = 9000
+        self.labels = tuple(labels)
+        self.shift = shift
+        self.folder = TextFolder(Path("tokenizer.json"), is_normalised=False, **folder)
 
-    def encode(self, text):
-        return [ord(letter) % 128 for letter in text]
+    def encode(self, text, manner=USUAL):
+        ids = [
+            (ord(letter) + self.shift) % 128 for letter in self.prompt(manner.prompt_name) + text
+        ]
+        if len(ids) > self.length_max:
+            if not manner.truncate:
+                raise TextTooLong(f"the text has {len(ids)} tokens; expected {self.length_max}")
+            ids = ids[-self.length_max :] if manner.is_cut_left else ids[: self.length_max]
+        return Tokens(ids)
 
-    def inputs(self, ids):
-        array = np.array([ids], np.int64)
+    def encode_pair(self, first, second, manner=USUAL):
+        both = self.encode(first, manner).ids, self.encode(second, manner).ids
+        return Tokens([*both[0], *both[1]], [0] * len(both[0]) + [1] * len(both[1]))
+
+    def prompt(self, name):
+        if name and name not in self.folder.prompts:
+            raise InvalidRequest(f"no prompt '{name}'")
+        return self.folder.prompts.get(name or self.folder.default_prompt, "")
+
+    def pieces(self, text, *, has_specials):
+        return [{"id": ord(letter), "special": has_specials} for letter in text]
+
+    def decode(self, ids, *, has_specials):
+        return "".join(map(chr, ids)) + "!" * has_specials
+
+    def pooled(self, hidden, *, is_normalised):
+        return hidden.sum(axis=(0, 1))
+
+    def inputs(self, tokens):
+        array = np.array([tokens.ids], np.int64)
         return {"input_ids": Tensor("INT64", array.shape, array.tobytes())}
 
 

@@ -55,3 +55,13 @@ def test_what_is_wrong_stays_wrong_and_what_is_late_stays_late(error):
 @pytest.mark.parametrize("error", UNSAID, ids=lambda error: type(error).__name__)
 def test_what_may_go_well_the_next_time_is_left_to_the_client(error):
     assert headers_of(error) == {}
+
+
+def test_what_is_ours_to_mend_is_logged_with_the_request_that_it_is_about(caplog):
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    headers = {b"x-request-id": b"abc", b"traceparent": f"00-{trace}-b7ad6b7169203331-00".encode()}
+    errors.error_response(errors.about(RuntimeError("a fault of ours"), headers))
+    (record,) = caplog.records
+    assert (record.request, record.trace) == ("abc", trace)
+    errors.error_response(errors.about(ours.InvalidRequest("a fault of theirs"), headers))
+    assert len(caplog.records) == 1

@@ -101,7 +101,6 @@ def test_unknown_model(door, url, text):
         b"/v2/models/%ff/infer",
         b"/v2/models/a/infer/",
         b"/v1/embeddings/x",
-        b"/",
         b"host:80",
     ],
 )

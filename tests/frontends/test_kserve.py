@@ -132,7 +132,8 @@ NAN = b'{"inputs":[{"name":"x","shape":[1,2],"datatype":"FP32","data":[NaN,Infin
 DEEP = b'{"inputs":[{"name":"x","shape":[1,1],"datatype":"FP32","data":%b1%b}]}'
 HOSTILE = {
     **{f"not JSON {index}": (text, "failed to parse") for index, text in enumerate(NOT_JSON)},
-    "NaN": (NAN, "failed to parse"),
+    "almost NaN": (NAN.replace(b"NaN", b"Nan"), "failed to parse"),
+    "Infinity, and nonsense": (NAN + b"}", "failed to parse"),
     "infinite": (body(tensor()).replace(b"[1,2]}", b"[1e999,2]}"), "failed to parse"),
     "nested bomb": (DEEP % (b"[" * 900, b"]" * 900), "nested deeper than 8"),
     "nested too deep": (DEEP % (b"[" * 9, b"]" * 9), "nested deeper than 8"),
@@ -213,13 +214,13 @@ HOSTILE = {
         "true or false",
     ),
     "classification": (
-        body(tensor(), outputs=[{"name": "y", "parameters": {"classification": 2}}]),
-        "classification is not served",
+        body(tensor(), outputs=[{"name": "y", "parameters": {"classification": -1}}]),
+        "'classification' must be an unsigned integer",
     ),
-    "shared memory in": (body(tensor(data=None, shared_memory_region="a")), "shared memory"),
+    "shared memory in": (body(tensor(data=None, shared_memory_region="a")), "_byte_size' must be"),
     "shared memory out": (
         body(tensor(), outputs=[{"name": "y", "parameters": {"shared_memory_region": "a"}}]),
-        "shared memory",
+        "output 'y': 'shared_memory_byte_size' must be specified",
     ),
     "input parameters": (body(dict(tensor(), parameters=3)), "must be an object"),
     "both": (body(tensor(binary_data_size=8)), "But set 'data' 'binary_data_size'"),

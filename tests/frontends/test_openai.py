@@ -10,9 +10,10 @@ import pytest
 from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed
 
 from xirang.errors import Expired, InvalidRequest, NotReady, TooBusy
-from xirang.frontends import openai
+from xirang.frontends import texts
 from xirang.frontends.exchange import Exchange
 from xirang.frontends.openai import EmbeddingsRoute
+from xirang.frontends.texts import TextDesk
 from xirang.tensors.tensor import to_array
 
 
@@ -21,7 +22,8 @@ class Desk:
 
     def __init__(self):
         self.service = PuppetService(echo_model("m"))
-        self.route = EmbeddingsRoute(self.service, {"m": PuppetText()})
+        self.desk = TextDesk(self.service, {"m": PuppetText()})
+        self.route = EmbeddingsRoute(self.desk)
         self.exchange = None
 
     def ask(self, headers=(), **members):
@@ -37,13 +39,13 @@ class Desk:
     async def ask_and_wait(self, meanwhile=lambda _: None, **members):
         """Ask what is tokenised on a thread; returns when the loop has its ids, or an answer."""
         arrived = asyncio.Event()
-        submit = self.route._submit
+        submit = self.desk._submit
 
         def submit_and_tell(*arguments):
             submit(*arguments)
             arrived.set()
 
-        self.route._submit = submit_and_tell
+        self.desk._submit = submit_and_tell
         self.ask(**members)
         assert not self.service.calls
         self.exchange.wire = SimpleNamespace(answered=lambda _: arrived.set())
@@ -269,12 +271,12 @@ def test_client_that_vanishes_while_its_text_is_tokenised(desk):
 
 
 def test_tokenising_is_bounded(desk, monkeypatch):
-    monkeypatch.setattr(openai, "TOKENISING_MAX", 0)
+    monkeypatch.setattr(texts, "TOKENISING_MAX", 0)
     assert desk.ask(input="a" * 5000).result()[0] == 429
 
 
 def test_text_that_the_tokenizer_refuses(desk, monkeypatch):
-    def refuse(self, text):
+    def refuse(self, text, manner):
         raise InvalidRequest("too long")
 
     monkeypatch.setattr(PuppetText, "encode", refuse)

@@ -36,7 +36,9 @@ def recorded(tmp_path):
         runs = [action for action in scheduler.poll(now_ns=now_ns) if isinstance(action, Run)]
         for run in runs:
             now_ns += 9 * MS
-            scheduler.complete(run.id, now_ns=now_ns, outcome=Done(8 * MS, 30_000, 20_000))
+            scheduler.complete(
+                run.id, now_ns=now_ns, outcome=Done(8 * MS, 30_000, 20_000, 5_000_001)
+            )
         events += [e for e in scheduler.drain_events() if isinstance(e, RunEnded)]
         wakeup_ns = scheduler.wakeup_ns()
         waiting = bool(runs) or wakeup_ns is not None

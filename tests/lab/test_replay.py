@@ -163,7 +163,7 @@ def test_a_scheduler_that_decides_otherwise_is_found(tmp_path, monkeypatch):
     Live(tmp_path / "r").play(steady(40))
 
     class Hasty(RecordedScheduler):
-        def add_model(self, name, policy, cost):
+        def add_model(self, name, policy, cost, memory=None):
             super().add_model(name, Policy(device=policy.device, batching=Batching.OFF), cost)
 
     monkeypatch.setattr(replay, "RecordedScheduler", Hasty)

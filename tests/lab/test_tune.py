@@ -151,3 +151,13 @@ def test_a_promise_that_cannot_be_kept_is_said(capsys):
 def test_what_cannot_be_is_refused_with_the_reason(capsys, words, word):
     assert tune(words) == 2
     assert word in capsys.readouterr().err
+
+
+def test_its_page_shows_what_was_found_and_all_that_was_tried(tmp_path):
+    page = tmp_path / "page.html"
+    options = ["--budgets", "200", "--load", "0.5", "--requests", "200", "--html", str(page)]
+    assert main(["tune", *options]) in {0, 1}
+    text = page.read_text(encoding="utf-8")
+    assert "Everything that was tried" in text
+    assert "max_batch_size = " in text
+    assert text.index("For the configuration file") < text.index("All points")

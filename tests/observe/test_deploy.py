@@ -26,6 +26,8 @@ def known():
         for suffix in suffixes:
             labels = {label for sample in family.samples for label in sample.labels}
             found[family.name + total + suffix] = labels | {"instance"}
+    found["xirang_memory_bytes"] = {"model", "kind", "instance"}  # there with a pool
+    found["xirang_memory_pool_bytes"] = {"kind", "instance"}
     for name in ("depth", "oldest_seconds", "wait_seconds"):  # there while somebody waits
         found[f"xirang_lane_{name}"] = {"model", "priority", "cost_class"}
     return found

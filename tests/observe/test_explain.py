@@ -21,13 +21,13 @@ def learned():
 
 
 def decided():
-    """Requests that come one after another: the runs as decided, and the events about them."""
+    """Requests one after another: the runs as decided, the events about them, the lanes."""
     scheduler = Scheduler(devices={"cpu": 1})
     policy = Policy(can_pad=True, batching=Batching.OPTIMAL, max_batch_size=8)
     scheduler.add_model("m", policy, learned())
     arrivals = [(0, 9), (1, 3), (2, 5), (2, 8), (3, 2), (9, 4), (9, 4)]
     facts = [(at * MS, id, length) for id, (at, length) in enumerate(arrivals, 1)]
-    now_ns, runs, events, running = 0, [], [], None
+    now_ns, runs, events, running, filed = 0, [], [], None, {}
     while facts or running or scheduler.wakeup_ns() is not None:
         due = [facts[0][0]] if facts else []
         due += [running.start_ns + running.predicted_ns + MS] if running else []
@@ -41,25 +41,37 @@ def decided():
             at_ns, id, length = facts.pop(0)
             request = Request(id, "m", at_ns, at_ns + 80 * MS, length=length)
             scheduler.submit(request, now_ns=now_ns)
+            filed[id] = lane_of(scheduler, filed)
         for run in scheduler.poll(now_ns=now_ns):
             assert isinstance(run, Run)
             runs.append(run)
             running = run
         events += [e for e in scheduler.drain_events() if isinstance(e, RunEnded)]
-    return runs, events
+    return runs, events, filed
+
+
+def lane_of(scheduler, filed):
+    """Priority and cost class of the lane that the latest request went into."""
+    lanes = scheduler._models["m"].backlog._lanes
+    (key,) = [key for key, lane in lanes.items() for each in lane if each.id not in filed]
+    return key
 
 
 def test_the_explanation_equals_the_decision():
-    runs, events = decided()
+    runs, events, filed = decided()
     assert [event.run for event in events] == runs
     assert sum(len(run.requests) for run in runs) == 7
     assert any(len(run.requests) > 1 for run in runs), "company is what there is to explain"
+    assert any(run.threshold_ns for run in runs)
     for event in events:
         run = event.run
         for request in run.requests:
             told = explain(event, request)
             assert (told.run, told.trigger, told.instance) == (run.id, run.trigger.value, 0)
             assert told.window_ms == pytest.approx(run.window_ns / MS, abs=1e-4)
+            assert told.threshold_ms == pytest.approx(run.threshold_ns / MS, abs=1e-4)
+            assert told.level == run.level == 0
+            assert (told.priority, told.cost_class) == filed[request.id]
             assert told.left_behind == run.depth
             queue_ns = run.start_ns - request.arrival_ns
             assert told.queue_ms == pytest.approx(queue_ns / MS, abs=1e-4)
@@ -76,7 +88,7 @@ def test_the_explanation_equals_the_decision():
 
 
 def test_shares_of_device_time_add_up_to_the_run():
-    _, events = decided()
+    _, events, _ = decided()
     for event in events:
         told = [explain(event, request) for request in event.run.requests]
         assert sum(each.device_share for each in told) == pytest.approx(1, abs=1e-3)
@@ -105,3 +117,14 @@ def test_who_is_guilty_was_not_answered():
     assert explain(event, requests[0]).ran_ms == 4
     assert explain_id(event, 2) == explain(event, requests[1])
     assert explain_id(event, 3) is None
+
+
+def test_a_request_has_its_share_of_the_memory_if_that_is_known():
+    requests = Request(1, "m", 0, 10 * MS, length=2), Request(2, "m", 0, 10 * MS, length=6)
+    run = Run(1, "m", 0, requests, 2, 6, Trigger.ALONE, MS, MS, 0, 0)
+    known = RunEnded(run, Done(MS, memory_bytes=8 << 20), 2 * MS)
+    assert [explain(known, each).memory_mib for each in requests] == [2, 6]
+    assert explain(known, requests[0]).as_json()["memory_mib"] == 2
+    unknown = explain(RunEnded(run, Done(MS), 2 * MS), requests[0])
+    assert unknown.memory_mib is None
+    assert "memory_mib" not in unknown.as_json()

@@ -8,8 +8,10 @@ from prometheus_client.openmetrics import parser as open_parser
 from tests.support.asking import MS, ask, finish, finish_all
 from tests.support.puppets import PuppetHouse
 
+from xirang.core.event import RunEnded
 from xirang.core.policy import Policy
-from xirang.core.run import Cause, Trigger
+from xirang.core.request import Request
+from xirang.core.run import Cause, Done, Run, Trigger
 from xirang.core.scheduler import Scheduler
 from xirang.observe.exposition import OPEN_TYPE, TEXT_TYPE, is_open
 from xirang.observe.metrics import render
@@ -147,3 +149,35 @@ def test_names_of_models_are_escaped():
     assert samples[r'xirang_waiting{model="a\"b\\c\nd"}'] == 0
     families = {f.name: f for f in text_parser.text_string_to_metric_families(text)}
     assert families["xirang_waiting"].samples[0].labels == {"model": name}
+
+
+def test_traced_requests_stand_for_those_that_took_as_long_in_openmetrics_alone():
+    house = PuppetHouse.with_masked_double()
+    ask(house, [1])
+    house.advance(3 * MS)
+    finish_all(house)
+    histogram = house.engine.counts.models["m"].request_seconds
+    took_ns = int(histogram.total)
+    histogram.exemplify(took_ns, "0af7651916cd43dd8448eb211c80319c", 1_500)
+    assert "trace_id" not in house.engine.metrics_text(), "only OpenMetrics has a form for it"
+    text = house.engine.metrics_text(is_open=True)
+    families = {f.name: f for f in open_parser.text_string_to_metric_families(text)}
+    samples = families["xirang_request_duration_seconds"].samples
+    (found,) = [sample for sample in samples if sample.exemplar]
+    assert found.exemplar.labels == {"trace_id": "0af7651916cd43dd8448eb211c80319c"}
+    assert found.exemplar.value == pytest.approx(took_ns / 1e9)
+    assert float(found.exemplar.timestamp) == 1.5
+    assert found.exemplar.value <= float(found.labels["le"])
+    assert found.value == 1
+
+
+def test_a_trace_is_found_by_the_run_that_its_request_was_in():
+    statistics = Statistics(unix_ms=lambda: 7)
+    statistics.add_model("m", "1", lanes="m@2")
+    requests = Request(4, "m@2", 0, 99 * MS), Request(5, "m@2", MS, 99 * MS)
+    run = Run(1, "m@2", 0, requests, 2, 1, Trigger.ALONE, 2 * MS, MS, 0, 0)
+    statistics.note_trace(RunEnded(run, Done(MS), 4 * MS), 5, "abc")
+    ((value, trace, unix_ms),) = statistics.models["m"].request_seconds.exemplars.values()
+    assert (value, trace, unix_ms) == (3 * MS, "abc", 7)
+    statistics.drop_lanes("m@2")
+    statistics.note_trace(RunEnded(run, Done(MS), 4 * MS), 5, "abc")

@@ -15,7 +15,15 @@ from xirang.core.scheduler import Scheduler
 from xirang.errors import InvalidSetting
 from xirang.lab.replay import requests_among
 from xirang.observe.recorder import RecordedScheduler, Recorder
-from xirang.observe.recording import RECORD, RING_AT, Ground, InvalidRecording, Kind, Recording
+from xirang.observe.recording import (
+    CLASS_BIT,
+    RECORD,
+    RING_AT,
+    Ground,
+    InvalidRecording,
+    Kind,
+    Recording,
+)
 
 DEVICES = {"cpu": 1}
 GROUND = Ground(DEVICES)
@@ -103,7 +111,12 @@ def test_what_was_sealed_is_there_though_nobody_closed_the_file(tmp_path):
 
 
 def test_a_recorded_scheduler_writes_down_all_that_changes_a_scheduler():
-    silent = {"wakeup_ns", "drain_events", "check_integrity"}  # they change no decision
+    silent = {
+        "wakeup_ns",
+        "drain_events",
+        "drain_resizes",
+        "check_integrity",
+    }  # they change no decision
     public = {name for name in vars(Scheduler) if not name.startswith("_")}
     assert public - silent <= set(vars(RecordedScheduler))
 
@@ -149,7 +162,7 @@ def test_a_disk_that_fills_up_later_ends_the_recording_and_nothing_else(tmp_path
 CHANGES = {
     "empty": (lambda data: b"", "is no recording"),
     "another file": (lambda data: b"\x7fELF" + data[4:], "is no recording"),
-    "a later version": (lambda data: data[:8] + b"\x03" + data[9:], "version 3; expected 2"),
+    "a later version": (lambda data: data[:8] + b"\x04" + data[9:], "version 4; expected 3"),
     "a torn header": (lambda data: data[:20] + b"\xff" + data[21:], "damaged: its header"),
     "half of it": (lambda data: data[: len(data) // 2], "is truncated"),
     "without its end": (lambda data: data[:-1], "damaged: the description of its models"),
@@ -202,6 +215,7 @@ def test_a_run_is_what_the_scheduler_gave(tmp_path):
     assert (recorded.first, recorded.second, recorded.third) == (
         run.predicted_ns,
         run.window_ns,
-        run.depth,
+        run.threshold_ns,
     )
-    assert members.ids == (1,)
+    assert members.ids == (1 | run.requests[0].cost_class << CLASS_BIT,)
+    assert members.extra == run.depth

@@ -89,6 +89,15 @@ def test_guilty_requests_fail_and_the_others_of_their_run_succeed():
     assert model["inference_stats"]["compute_infer"]["count"] == 2
 
 
+def test_who_was_late_before_a_run_could_be_made_again_is_expired_and_not_failed():
+    found = statistics()
+    run = run_of(request(1), request(2), request(3), length=1)
+    found.on_event(RunEnded(run, Failed((2, 3), expired=(3,)), 15 * MS))
+    model = next(iter(found.models.values()))
+    assert (model.answered, model.failed, model.expired) == (1, 1, 1)
+    assert model.fail_ns == 2 * 15 * MS
+
+
 def test_a_run_that_failed_wholly_gives_no_success():
     found = statistics()
     found.on_event(RunEnded(run_of(request(1)), Failed((1,)), 15 * MS))

@@ -50,6 +50,19 @@ def test_a_tokenizer_makes_it_a_text_model(shelf):
     assert one(shelf / "text").kind is Kind.TEXT
 
 
+@pytest.mark.parametrize(
+    "file", ["onnx/model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx"]
+)
+def test_a_text_models_file_may_lie_where_hugging_face_puts_it(file, tmp_path):
+    path = tmp_path / "bert" / file
+    path.parent.mkdir(parents=True)
+    path.touch()
+    (tmp_path / "bert" / "tokenizer.json").touch()
+    assert one(tmp_path / "bert") == Source("bert", Kind.TEXT, path)
+    (tmp_path / "bert" / "model.onnx").touch()
+    assert one(tmp_path / "bert").path == tmp_path / "bert" / "model.onnx"
+
+
 def test_the_highest_version_is_served(shelf):
     source = one(shelf / "versioned")
     assert (source.name, source.version) == ("versioned", "10")

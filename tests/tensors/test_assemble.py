@@ -38,13 +38,14 @@ class Case:
     def shares(self):
         return Shares(self.rows, self.lengths, self.target, sum(self.rows) + self.filler)
 
-    def assembled(self, stack=None):
+    def assembled(self, stack=None, take=None):
         stack = stack or Stack(self.spec, self.layout)
         return stack(
             [of_array(array) for array in self.arrays],
             rows=sum(self.rows),
             target=self.target,
             filler=self.filler,
+            take=take,
         )
 
     def naive(self):
@@ -121,6 +122,41 @@ def test_what_was_assembled_is_split_back_to_its_owners(case):
         assert part.shape == array.shape
         assert part.tolist() == array.tolist()
         assert np.shares_memory(part, run), "split copies nothing"
+
+
+class Ground:
+    """Memory that somebody used before."""
+
+    def __init__(self, size_bytes=1 << 16):
+        self.bytes = np.full(size_bytes, 0x5A, np.uint8)
+
+    def take(self, shape, dtype):
+        if dtype.hasobject:
+            return np.full(shape, None)
+        return np.ndarray(tuple(shape), dtype, self.bytes, 64)
+
+
+@given(cases())
+def test_a_run_may_be_assembled_in_memory_that_is_given(case):
+    ground = Ground()
+    run = case.assembled(take=ground.take)
+    assert run.dtype == NUMPY_TYPES[case.spec.datatype]
+    assert run.tolist() == case.naive().tolist()
+    assert run.dtype.hasobject or np.shares_memory(run, ground.bytes)
+    assert (ground.bytes[:64] == 0x5A).all()
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("length", [1000, 5000])
+def test_large_parts_are_written_one_by_one(rows, length):
+    arrays = [filled([rows, length - seed], "FP32", seed) for seed in range(4)]
+    lengths = [(length - seed,) for seed in range(4)]
+    spec, layout = TensorSpec("x", "FP32", (None, None)), Layout(0, (Tie(1),))
+    case = Case(spec, layout, arrays, lengths, (length,))
+    ground = Ground(1 << 20)
+    assert (case.assembled(take=ground.take) == case.naive()).all()
+    whole = Case(spec, layout, [arrays[0]] * 3, [lengths[0]] * 3, (length,))
+    assert (whole.assembled(take=ground.take) == whole.naive()).all()
 
 
 @given(st.lists(cases(), min_size=2, max_size=4))

@@ -1,9 +1,11 @@
 """The seam between the engine and the libraries that execute models."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
+from xirang.core.memory.polynomial import Polynomial
 from xirang.core.signature import TensorSpec
+from xirang.memory.arena import HostArena
 from xirang.tensors.tensor import Array
 
 
@@ -75,6 +77,72 @@ class Executable(Protocol):
             Exception: Anything else that the library or the model raises.
         """
         ...
+
+
+class Room(Protocol):
+    """What one run after another takes of an arena; it belongs to one thread.
+
+    Attributes:
+        peak_bytes: How far the last run reached, inputs and outputs included.
+        is_planned: Whether every tensor of the last run lay where it was planned.
+    """
+
+    peak_bytes: int
+    is_planned: bool
+
+    def open(self, rows: int, length: int, lease_bytes: int) -> None:
+        """Begin a run that may take so many bytes from the bottom of the arena."""
+        ...
+
+    def extend(self, lease_bytes: int) -> None:
+        """The run may take so many bytes instead; its inputs stay where they are."""
+        ...
+
+    def take(self, shape: Sequence[int], dtype: Any) -> Array:
+        """An input of the run, not filled yet; like `numpy.empty` where it finds no room."""
+        ...
+
+    def run(
+        self, executable: "Executable", inputs: Mapping[str, Array], wanted: Sequence[str]
+    ) -> dict[str, Array]:
+        """`Executable.run`, in the room; the outputs lie outside of it and are the caller's.
+
+        Raises:
+            OutOfMemory: The lease is too small.
+        """
+        ...
+
+
+class Footprint(Protocol):
+    """How much memory a model's runs take, inputs and outputs included.
+
+    Attributes:
+        peaks: A run needs no more of an arena than the largest of these; they change when runs
+            teach something new.
+    """
+
+    peaks: tuple[Polynomial, ...]
+
+    def peak_bytes(self, rows: int, length: int) -> int:
+        """What a run needs of an arena."""
+        ...
+
+    def rows_max(self, length: int, size_bytes: int) -> int:
+        """The largest batch of a length that stays within so many bytes; 0 if not one row does."""
+        ...
+
+    def room(self, arena: HostArena) -> Room:
+        """A place for runs of one instance."""
+        ...
+
+
+def footprint_of(executable: Executable) -> Footprint | None:
+    """What is known of its memory; None if it allocates as it likes.
+
+    Such an executable has an attribute `footprint`. One around another shows that of the other.
+    """
+    found: Footprint | None = getattr(executable, "footprint", None)
+    return found
 
 
 class ListExecutable(Executable, Protocol):

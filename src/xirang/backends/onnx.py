@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from xirang.backends.executable import OutOfMemory
+from xirang.backends.executable import Footprint, OutOfMemory
+from xirang.backends.onnx_allocator import allocator, govern
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
+from xirang.memory.room import run_alone, trim_own
 from xirang.tensors.tensor import Array, decoded
 
 _DATATYPES = {
@@ -30,18 +33,24 @@ class OnnxExecutable:
 
     Two threads in one session with one intra-op thread each do twice the work of one, more than
     one run with two threads does, and the weights are loaded once.
+
+    Attributes:
+        footprint: What its runs take; None while that is not known.
+        library: The allocator that it runs in; None for one of the runtime's own.
+        is_bare: Whether its tensors are too small to be worth a place in an arena.
     """
 
     platform = "onnxruntime_onnx"
     is_reentrant = True
     keeps_inputs = False
 
-    def __init__(self, path: Path, *, threads: int = 1) -> None:
+    def __init__(self, path: Path, *, threads: int = 1, is_governed: bool = False) -> None:
         """Load a model file.
 
         Args:
             path: An ONNX file.
             threads: Intra-op threads of one run.
+            is_governed: Whether its memory is to be planned and shared with other models.
 
         Raises:
             InvalidSetting: ONNX Runtime is not installed, or cannot load the file.
@@ -59,25 +68,58 @@ class OnnxExecutable:
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.add_session_config_entry("session.inter_op.allow_spinning", "0")
         options.log_severity_level = 4  # we tell what failed, once
+        self.footprint: Footprint | None = None
+        self.is_bare = False
+        self.library = allocator() if is_governed else None
+        if is_governed:
+            govern(options, self.library)
+        self._is_shared = is_governed and self.library is None
         try:
-            self._session = ort.InferenceSession(
-                str(path), options, providers=["CPUExecutionProvider"]
-            )
+            session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ort's errors share no public base class
             raise InvalidSetting(
                 f"{path} is not a model that ONNX Runtime loads: {error}"
             ) from error
-        self._refused = _refusals()
-        self.inputs = tuple(_spec(node) for node in self._session.get_inputs())
-        self.outputs = tuple(_spec(node) for node in self._session.get_outputs())
-        self._words = [spec.name for spec in self.inputs if spec.datatype == "BYTES"]
+        self.inputs = tuple(_spec(node) for node in session.get_inputs())
+        self.outputs = tuple(_spec(node) for node in session.get_outputs())
+        words = [spec.name for spec in self.inputs if spec.datatype == "BYTES"]
+        self._bare = _Session(session, words)
 
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Run the session; see `Executable.run`."""
+        if self.library is None or self.is_bare:
+            return self._bare.run(inputs, wanted)
+        return run_alone(self.library, self._bare, inputs, wanted)
+
+    def trim(self, inputs: Mapping[str, Array]) -> None:
+        """Give back what runs without a lease have left.
+
+        Args:
+            inputs: Of a small run; the runtime's own arena is shrunk at the end of one.
+        """
+        if self.library is not None:
+            trim_own()
+        elif self._is_shared:
+            self._bare.shrink(inputs)
+
+
+class _Session:
+    """The runtime's session; its outputs may lie in memory that is the run's."""
+
+    def __init__(self, session: Any, words: Sequence[str]) -> None:
+        self.names = [node.name for node in session.get_outputs()]
+        self._session = session
+        self._words = words
+        self._refused = _refusals()
+
+    def run(
+        self, inputs: Mapping[str, Array], wanted: Sequence[str], options: Any = None
+    ) -> dict[str, Array]:
+        """Run it, and say in our words what it raises."""
         if self._words:
             inputs = {**inputs, **{name: decoded(inputs[name], name) for name in self._words}}
         try:
-            arrays = self._session.run(wanted, inputs)
+            arrays = self._session.run(wanted, inputs, options)
         except self._refused as error:
             raise InvalidRequest(f"the model refused its input: {error}") from error
         except Exception as error:
@@ -85,6 +127,14 @@ class OnnxExecutable:
                 raise OutOfMemory(str(error)) from error
             raise
         return dict(zip(wanted, arrays, strict=True))
+
+    def shrink(self, inputs: Mapping[str, Array]) -> None:
+        """A run after which the arena gives back what it does not use."""
+        import onnxruntime as ort
+
+        options = ort.RunOptions()
+        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self.run(inputs, self.names, options)
 
 
 def _refusals() -> tuple[type[Exception], ...]:

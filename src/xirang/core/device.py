@@ -5,16 +5,19 @@ from dataclasses import replace
 from xirang.core.admission.forecast import ahead_ns, residual_ns
 from xirang.core.admission.levels import Thresholds
 from xirang.core.admission.overload import Overload
+from xirang.core.batcher import Batcher
 from xirang.core.batching.shaping import filled
 from xirang.core.cost import CostModel
+from xirang.core.memory.account import Account
 from xirang.core.planner import Planner
 from xirang.core.policy import Policy
-from xirang.core.queueing import demand
+from xirang.core.queueing import demand, window
 from xirang.core.queueing.backlog import Backlog
 from xirang.core.request import Request
 from xirang.core.run import Run
 from xirang.core.scheduling.fast import FastShare, sub_run_elements
-from xirang.core.scheduling.launch import Candidate
+from xirang.core.scheduling.launch import Candidate, Waiting, window_ns
+from xirang.core.snapshot import DeviceSnapshot, ModelSnapshot
 
 LOADS_A_MEMORY = 100
 """So often is a device's load added up anew while the average over it forgets."""
@@ -23,8 +26,11 @@ FAMILIAR_LENGTH = 64
 """At this length an element is priced where runs are cut shorter for the fast lane."""
 
 
-SHARES_KEPT_MAX = 1024
-"""Requests of one size and budget come again and again; what they cost is kept until it changes."""
+ROOMY = 0.25
+"""Below this part of the budget, a rough prediction of the wait is good enough."""
+
+CALM_NS = 1_000_000
+"""So long does a look hold that found a queue far from all budgets."""
 
 WITH_CALLS = 1.1
 """Device time of work by its row costs, where runs are as full as is worth while."""
@@ -87,6 +93,19 @@ class Device:
         self.line.remove(lanes)
         self._load_until_ns = 0
 
+    def snapshot(self, name: str, now_ns: int) -> DeviceSnapshot:
+        """What is, under its name."""
+        overload = self.overload
+        return DeviceSnapshot(
+            device=name,
+            running=len(self.ends_ns),
+            pressure=overload.pressure(now_ns),
+            level=overload.level,
+            shed=overload.shed,
+            off=overload.off,
+            fast_share=self.fast.at(now_ns, parallelism=self.parallelism),
+        )
+
     def residual_ns(self, now_ns: int) -> float:
         """Time until it is done with what it runs, shared among its instances."""
         return residual_ns(self.ends_ns.values(), now_ns=now_ns, parallelism=self.parallelism)
@@ -101,13 +120,20 @@ class Lanes:
     Attributes:
         free: Numbers of the free instances, ascending: the lowest goes first.
         candidate: What could run now; made anew after whatever changes it.
+        batcher: Plans its runs by Triton's rules, if it asks for them; else None.
         fast: The fast lane beside it; None until somebody takes it.
         is_fast: Whether this is the fast lane.
+        account: Its memory, if it has a part in a pool.
+        short_at: What was free in the pool (`Pool.freed`) when there was no memory for it.
     """
 
     __slots__ = (
-        "_shares_ns",
+        "_calm_budget_ns",
+        "_calm_until_ns",
+        "_calm_work_ns",
+        "account",
         "backlog",
+        "batcher",
         "candidate",
         "cost",
         "device",
@@ -117,25 +143,51 @@ class Lanes:
         "name",
         "planner",
         "policy",
+        "short_at",
     )
 
-    def __init__(self, name: str, policy: Policy, cost: CostModel, device: Device) -> None:
+    def __init__(
+        self,
+        name: str,
+        policy: Policy,
+        cost: CostModel,
+        device: Device,
+        account: Account | None = None,
+    ) -> None:
         self.name = name
         self.policy = policy
         self.cost = cost
         self.device = device
-        self.backlog = Backlog(cost, age_ns_max=policy.age_ns_max, is_shelved=policy.is_shelved)
-        self.planner = Planner(policy, cost, self.backlog, parallelism=device.parallelism)
+        rules = policy.batcher
+        self.backlog = Backlog(
+            cost,
+            age_ns_max=policy.age_ns_max,
+            is_shelved=policy.is_shelved,
+            rows_max=policy.rows_max,
+            rules=rules,
+        )
+        self.account = account
+        self.short_at = -1
         self.free = list(range(policy.instances))
+        self.batcher: Batcher | None = None
+        if rules is not None:
+            self.batcher = Batcher(
+                policy, cost, self.backlog, rules, free=self.free, account=account
+            )
+        self.planner = self.batcher or Planner(
+            policy, cost, self.backlog, parallelism=device.parallelism, account=account
+        )
         self.candidate: Candidate | None = None
-        self._shares_ns: dict[tuple[int, int, int], float] = {}
+        self._calm_until_ns = 0
+        self._calm_budget_ns = 0
+        self._calm_work_ns = 0.0
         self.fast: Lanes | None = None
         self.is_fast = False
 
     def fast_lane(self) -> "Lanes":
         """The fast lane beside it, opened for the first who takes it."""
         if self.fast is None:
-            self.fast = Lanes(self.name, self.policy, self.cost, self.device)
+            self.fast = Lanes(self.name, self.policy, self.cost, self.device, self.account)
             self.fast.free = self.free
             self.fast.is_fast = True
             self.device.add(self.fast)
@@ -145,6 +197,22 @@ class Lanes:
         """Somebody came, or left without running."""
         self.candidate = None
         self.planner.forget()
+
+    def freed(self, instance: int, now_ns: int) -> None:
+        """One of its instances has ended its run."""
+        self.candidate = None
+        self.free.append(instance)
+        self.free.sort()
+        if self.batcher is not None:
+            self.batcher.on_free(now_ns)
+
+    def room(self, request: Request) -> tuple[int, int]:
+        """How many wait where a request would wait, and how many may."""
+        if self.batcher is not None:
+            depth_max = self.batcher.depth_max(request.priority)
+            if depth_max:
+                return self.backlog.depth_of(request.priority), depth_max
+        return len(self.backlog), self.policy.depth_max
 
     def obey(self, policy: Policy) -> None:
         """Plan by another policy from now on."""
@@ -158,6 +226,48 @@ class Lanes:
         elements = max(1, elements if known is None else min(known, elements))
         self.policy = replace(self.policy, elements_max=elements, elements_room=elements)
         self.obey(self.policy)
+
+    def make_candidate(self, now_ns: int) -> Candidate:
+        """What could run now."""
+        if self.batcher is not None:
+            return self.batcher.candidate(self.name, now_ns=now_ns)
+        backlog, policy, cost = self.backlog, self.policy, self.cost
+        call_ns, margin = cost.call_ns(), cost.margin_wait()
+        pressing = backlog.most_pressing()
+        budget_ns = min(pressing.deadline_ns - pressing.arrival_ns, policy.age_ns_max)
+        load = self.device.load(now_ns)
+        load = max(load, backlog.work_ns / (budget_ns * self.device.parallelism + 1))
+        rows_load = backlog.demand.rows_load(parallelism=self.device.parallelism)
+        room_ns = window.room_ns(
+            budget_ns=budget_ns, call_ns=call_ns, load=rows_load, margin=margin
+        )
+        spare = window.spare(room_ns=room_ns, call_ns=call_ns, load=rows_load)
+        waiting = [
+            Waiting(
+                arrival_ns,
+                spare * window.patience(load=load, efficiency=policy.efficiency_of(priority)),
+            )
+            for priority, arrival_ns in backlog.oldest_arrivals_ns().items()
+        ]
+        threshold_ns = window.threshold_ns(
+            call_ns=call_ns,
+            patience=max([kind.patience for kind in waiting]),
+            room_ns=room_ns,
+        )
+        batch_ns = call_ns + min(backlog.work_ns, threshold_ns)
+        one_more_ns = backlog.work_ns / backlog.rows
+        # Between two facts about a model only its load decays, too little to ask again.
+        self.candidate = Candidate(
+            model=self.name,
+            waiting=waiting,
+            deadline_ns=pressing.arrival_ns + budget_ns,
+            run_ns=int((batch_ns + one_more_ns) * (1.0 + margin)),
+            company=backlog.demand.company(),
+            is_full=backlog.rows >= policy.rows_max or batch_ns >= threshold_ns,
+            window_ns_max=policy.window_ns_max,
+            threshold_ns=int(threshold_ns),
+        )
+        return self.candidate
 
     def policy_at(self, now_ns: int) -> Policy:
         """Its policy, with shorter runs while somebody's fast requests are to be expected."""
@@ -176,36 +286,38 @@ class Lanes:
             return known
         return replace(policy, elements_max=bound)
 
-    def share_ns(self, request: Request) -> float:
-        """Device time of a request in good company."""
-        budget_ns = request.deadline_ns - request.arrival_ns
-        key = (request.rows, request.length, budget_ns)
-        share_ns = self._shares_ns.get(key)
-        if share_ns is None:
-            if len(self._shares_ns) >= SHARES_KEPT_MAX:
-                self._shares_ns.clear()
-            share_ns = self._shares_ns[key] = self._share_ns(request, budget_ns)
-        return share_ns
-
-    def _share_ns(self, request: Request, budget_ns: int) -> float:
-        call_ns, row_ns = self.cost.call_ns(), self.cost.row_ns(request.length)
-        gathered_ns = min(
-            self.policy.rows_max * row_ns,
-            budget_ns / 2 - call_ns,
-            9 * call_ns,
-        )
-        return request.rows * demand.share_ns(
-            row_ns=row_ns, call_ns=call_ns, gathered_ns=gathered_ns
+    def is_calm(self, budget_ns: int, now_ns: int) -> bool:
+        """Whether by a look of a moment ago nobody with such a budget is to be turned away."""
+        return (
+            now_ns < self._calm_until_ns
+            and budget_ns >= self._calm_budget_ns
+            and self.device.waiting_ns < self._calm_work_ns
+            and self.backlog.rows < self.policy.depth_max
         )
 
-    def roughly_queued_ns(self, now_ns: int) -> float:
-        """An upper bound of the time until a request that comes now would have run, if small."""
+    def look(self, budget_ns: int, *, now_ns: int, until_ns: int) -> float:
+        """Find out whether it is calm, and for how long.
+
+        Args:
+            budget_ns: Of a request that comes.
+            now_ns: The time.
+            until_ns: When levels of overload may change.
+
+        Returns:
+            A rough upper bound of the time until it would have run ÷ its budget.
+        """
         device, backlog = self.device, self.backlog
-        calls = 2.0 + backlog.rows / self.policy.rows_max
-        work_ns = device.waiting_ns * WITH_CALLS + calls * self.cost.call_ns()
-        ends_ns = device.ends_ns
-        residual_ns = max(ends_ns.values()) - now_ns if ends_ns else 0
-        return work_ns / min(device.parallelism, self.policy.instances) + max(0, residual_ns)
+        instances = min(device.parallelism, self.policy.instances)
+        calls_ns = (2.0 + backlog.rows / self.policy.rows_max) * self.cost.call_ns()
+        residual_ns = max(device.ends_ns.values()) - now_ns if device.ends_ns else 0
+        ahead_ns = calls_ns / instances + max(0, residual_ns)
+        ratio = (ahead_ns + device.waiting_ns * WITH_CALLS / instances) / max(1, budget_ns)
+        if ratio < ROOMY:
+            self._calm_until_ns = min(now_ns + CALM_NS, until_ns)
+            self._calm_budget_ns = budget_ns // 2  # the next one's is a little smaller already
+            room_ns = ROOMY * self._calm_budget_ns - ahead_ns
+            self._calm_work_ns = room_ns * instances / WITH_CALLS
+        return ratio
 
     def queued_ns(self, request: Request, now_ns: int) -> float:
         """How long a request that comes now, but is not in yet, would wait for its run to start."""
@@ -242,6 +354,19 @@ class Lanes:
             return max(residual_ns, min(device.ends_ns.values()) - now_ns)
         return residual_ns
 
+    def too_large(self, request: Request) -> str:
+        """Why there can be no memory for a request, for its client; empty if there can."""
+        account = self.account
+        if account is None:
+            return ""
+        rows, length = filled(request.rows, self.policy.row_sizes), request.length
+        if rows <= account.rows_max(length):
+            return ""
+        return (
+            f"it needs {account.need_bytes(rows, length)} bytes of memory, "
+            f"model '{self.name}' may have {account.most_bytes()}"
+        )
+
     def entered(self, work_ns: float) -> None:
         """Work has come into its lanes (or, below zero, has left them)."""
         if not self.is_fast:
@@ -251,7 +376,36 @@ class Lanes:
         """A run took so long."""
         rows = filled(run.rows, self.policy.row_sizes)
         self.cost.observe(rows=rows, length=run.length, ran_ns=ran_ns)
-        self._shares_ns.clear()  # what a request costs is known better now
+
+    def snapshot(self, now_ns: int) -> ModelSnapshot:
+        """What is."""
+        backlog, policy, device = self.backlog, self.policy, self.device
+        load = device.load(now_ns)
+        windows = {
+            priority: window_ns(
+                patience=window.patience(load=load, efficiency=efficiency),
+                slack_ns=policy.window_ns_max,
+                window_ns_max=policy.window_ns_max,
+            )
+            for priority, efficiency in ((0, policy.efficiency), *policy.efficiencies)
+        }
+        patience = window.patience(load=load, efficiency=policy.efficiency)
+        return ModelSnapshot(
+            model=self.name,
+            waiting=len(backlog),
+            running=policy.instances - len(self.free),
+            work_ns=int(backlog.work_ns),
+            demand=backlog.demand.load(now_ns=now_ns, parallelism=device.parallelism),
+            window_ns=windows.pop(0),
+            threshold_ns=int(
+                window.threshold_ns(
+                    call_ns=self.cost.call_ns(), patience=patience, room_ns=policy.age_ns_max
+                )
+            ),
+            lanes=backlog.lanes(),
+            windows_ns=tuple(windows.items()),
+            fast_waiting=0 if self.fast is None else len(self.fast.backlog),
+        )
 
     def check_integrity(self) -> None:
         """What must hold after every call."""

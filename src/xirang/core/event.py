@@ -71,4 +71,26 @@ class OverloadChanged:
     at_ns: int
 
 
-Event = RunEnded | RequestRejected | RequestExpired | RequestCancelled | OverloadChanged
+@dataclass(frozen=True, slots=True)
+class EvictionProposed:
+    """A model waits for memory that another, which may go, has not used for the longest time.
+
+    Attributes:
+        model: The one that may go.
+        wanted_by: The one that waits.
+        at_ns: When.
+    """
+
+    model: str
+    wanted_by: str
+    at_ns: int
+
+
+Event = (
+    RunEnded
+    | RequestRejected
+    | RequestExpired
+    | RequestCancelled
+    | OverloadChanged
+    | EvictionProposed
+)

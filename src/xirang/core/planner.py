@@ -6,10 +6,13 @@ from the same plan.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from xirang.core.batching.grouping import by_length, in_order
-from xirang.core.batching.shaping import filled
+from xirang.core.batching.shaping import emptied, filled
 from xirang.core.cost import CostModel
+from xirang.core.memory.account import Account
+from xirang.core.memory.arena import Refused
 from xirang.core.policy import Batching, Policy
 from xirang.core.queueing.backlog import CONSIDERED_MAX, Backlog
 from xirang.core.queueing.routing import weight
@@ -18,6 +21,7 @@ from xirang.core.scheduling.selection import (
     Group,
     Scene,
     first_of,
+    full,
     group_of,
     rescued,
     tried,
@@ -30,13 +34,40 @@ FULL_RUNS_MAX = 4
 Run = Sequence[Request]
 
 
+class Short(NamedTuple):
+    """There is no memory for even one request now.
+
+    Attributes:
+        request: The one that was to go first.
+        refused: What there is.
+    """
+
+    request: Request
+    refused: Refused
+
+
 class Planner:
     """One model's."""
 
-    __slots__ = ("_backlog", "_cost", "_parallelism", "_plan", "_planned_ns", "policy")
+    __slots__ = (
+        "_account",
+        "_backlog",
+        "_cost",
+        "_fitting",
+        "_parallelism",
+        "_plan",
+        "_planned_ns",
+        "policy",
+    )
 
     def __init__(
-        self, policy: Policy, cost: CostModel, backlog: Backlog, *, parallelism: int
+        self,
+        policy: Policy,
+        cost: CostModel,
+        backlog: Backlog,
+        *,
+        parallelism: int,
+        account: Account | None = None,
     ) -> None:
         """Plan nothing yet.
 
@@ -45,8 +76,11 @@ class Planner:
             cost: The model's.
             backlog: The model's.
             parallelism: Runs that its device can hold at once.
+            account: The model's memory, if it has a part in a pool.
         """
         self.policy = policy
+        self._account = account
+        self._fitting = None if account is None else account.rows_max
         self._cost = cost
         self._backlog = backlog
         self._parallelism = parallelism
@@ -57,25 +91,51 @@ class Planner:
         """Somebody came, or left without running."""
         self._plan = None
 
-    def take(self, *, now_ns: int) -> Group:
-        """The group to run now, which leaves the backlog."""
+    def take(self, *, now_ns: int, instance: int = 0) -> Group | Short:
+        """The group to run now, which leaves the backlog; or who is short of memory.
+
+        Args:
+            now_ns: The time.
+            instance: Which one will run it, and has memory for it from now on.
+        """
         scene = self._scene(now_ns)
         group = tried(self._choose(scene), scene)
+        if self._account is not None:
+            found = self._leased(group, scene, self._account, instance)
+            if isinstance(found, Short):
+                return found
+            group = found
         if not self._backlog.take_run(group.requests):
             self._plan = None  # others are looked at now
         self._shorten_plan(group)
         return group
+
+    def _leased(self, group: Group, scene: Scene, account: Account, instance: int) -> Group | Short:
+        """The group, or its most urgent requests for which there is memory now."""
+        while True:
+            refused = account.lease(instance, scene.filled(group.rows), group.length)
+            if refused is None:
+                return group
+            if len(group.requests) == 1:
+                return Short(group.requests[0], refused)
+            rows = emptied(
+                account.rows_within(group.length, refused.room_bytes), self.policy.row_sizes
+            )
+            # One fewer at least: the room may lie between two sizes that are filled up alike.
+            part = full(group.requests, max(1, min(rows, group.rows - 1)))
+            group = group_of(part, scene)
 
     def _choose(self, scene: Scene) -> Group:
         backlog, policy = self._backlog, self.policy
         if len(backlog) == 1:
             return group_of([backlog.most_urgent()], scene)
         if policy.batching is not Batching.OPTIMAL:
-            return group_of(in_order(backlog.urgent(), policy=policy)[0][0], scene)
+            runs = in_order(backlog.urgent(), policy=policy, fitting=self._fitting)
+            return group_of(runs[0][0], scene)
         if policy.is_shelved:
             return self._choose_by_length(scene)
         limit = max(CONSIDERED_MAX, FULL_RUNS_MAX * policy.rows_max)
-        pools = in_order(backlog.urgent(limit), policy=policy)
+        pools = in_order(backlog.urgent(limit), policy=policy, fitting=self._fitting)
         return self._choose_among(
             [run for runs in pools for run in runs],
             [[request for run in runs for request in run] for runs in pools],
@@ -87,7 +147,9 @@ class Planner:
         if self._plan is None:
             self._plan, self._planned_ns = [], 0.0
             for shelves in backlog.shelves():
-                runs, planned_ns = by_length(*shelves.ordered(), policy=self.policy, cost=cost)
+                runs, planned_ns = by_length(
+                    *shelves.ordered(), policy=self.policy, cost=cost, fitting=self._fitting
+                )
                 self._plan += runs
                 self._planned_ns += planned_ns
         end_ns = scene.now_ns + self._planned_ns * (1.0 + cost.margin_fit())

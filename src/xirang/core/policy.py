@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from xirang.core.request import PRIORITY_HIGH, Request
+from xirang.core.request import PRIORITY_HIGH, PRIORITY_LOW, PRIORITY_NORMAL, Request
+from xirang.core.rules import BatcherRules
 
 
 class Batching(Enum):
@@ -41,6 +42,8 @@ class Policy:
         can_pad: Whether rows of different lengths may share a run.
         is_ragged: Whether they do so without padding: a run is as large as its rows in sum.
         row_sizes: The numbers of rows that a run is filled up to, ascending; none: any will do.
+        batcher: The rules of Triton's dynamic batcher, where a configuration asks for them instead
+            of our own: those of windows, efficiency and the fast lane then have no part in it.
     """
 
     device: str = "cpu"
@@ -63,6 +66,7 @@ class Policy:
     can_pad: bool = False
     is_ragged: bool = False
     row_sizes: tuple[int, ...] = ()
+    batcher: BatcherRules | None = None
 
     def __post_init__(self) -> None:
         assert self.instances >= 1
@@ -86,10 +90,18 @@ class Policy:
 
     def is_fast(self, request: Request) -> bool:
         """Whether a request takes the fast lane."""
+        if self.batcher is not None:
+            return False
         if request.fast is not None:
             return request.fast
         budget_ns = request.deadline_ns - request.arrival_ns
         return request.priority <= self.fast_priority or budget_ns < self.fast_budget_ns
+
+    def priority_of(self, asked: int) -> int:
+        """The priority of a request that asks for this one; 0 is none."""
+        if self.batcher is not None:
+            return self.batcher.level_of(asked)
+        return min(asked, PRIORITY_LOW) if asked > 0 else PRIORITY_NORMAL
 
     def efficiency_of(self, priority: int) -> float:
         """How patient requests of this priority are."""
@@ -101,4 +113,5 @@ class Policy:
     @property
     def is_shelved(self) -> bool:
         """Whether runs are planned by length."""
-        return self.batching is Batching.OPTIMAL and (self.can_pad or bool(self.row_sizes))
+        is_planned = self.batching is Batching.OPTIMAL and self.batcher is None
+        return is_planned and (self.can_pad or bool(self.row_sizes))

@@ -31,6 +31,7 @@ class Request:
         tenant: Whose allowance it draws on; empty for nobody's.
         fast: Whether it takes the fast lane; None: by the policy.
         urgency_ns: The virtual deadline that it waits by; the backlog sets it.
+        cost_class: Of the lane that it waits in; the backlog sets it.
     """
 
     id: int
@@ -46,6 +47,7 @@ class Request:
     tenant: str = ""
     fast: bool | None = None
     urgency_ns: int = 0
+    cost_class: int = 0
 
 
 def target_of(requests: Sequence[Request]) -> tuple[int, ...]:

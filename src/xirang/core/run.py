@@ -25,6 +25,7 @@ class Cause(Enum):
     BUDGET = "budget"  # its budget could not be kept, by prediction
     OVERLOAD = "overload"  # the level of overload costs requests like it their place
     ALLOWANCE = "allowance"  # its tenant asks for more than it may
+    MEMORY = "memory"  # it alone needs more than its model may ever have
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,9 @@ class Run:
         window_ns: The window of its lane at that moment.
         depth: Requests of its model that stayed behind.
         is_ragged: Whether its rows stand as they are, without padding.
+        threshold_ns: Waiting work that would have let it go at once; 0 where nobody asked.
+        level: Of overload of its device at that moment, 0…3.
+        lease_bytes: What it may use of the memory pool; 0 where its model has no part in it.
     """
 
     id: int
@@ -58,6 +62,9 @@ class Run:
     window_ns: int
     depth: int
     is_ragged: bool = False
+    threshold_ns: int = 0
+    level: int = 0
+    lease_bytes: int = 0
 
     @property
     def elements(self) -> int:
@@ -74,9 +81,15 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Expire:
-    """A request whose budget can no longer be kept: answer it now, never run it."""
+    """A request that can no longer be answered: say so now, never run it.
+
+    Attributes:
+        request: Its budget is spent, unless there is another reason.
+        reason: The other reason, as a sentence for the client.
+    """
 
     request: Request
+    reason: str = ""
 
 
 Action = Run | Expire
@@ -90,11 +103,13 @@ class Done:
         ran_ns: Time on the instance, from assembly to split; teaches the cost model.
         assemble_ns: The part of it before the model.
         split_ns: The part of it after the model.
+        memory_bytes: What it took of the memory pool, in whole KiB; 0 where that is not known.
     """
 
     ran_ns: int
     assemble_ns: int = 0
     split_ns: int = 0
+    memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +119,18 @@ class Failed:
     Attributes:
         guilty: Ids of the requests that got an error; the others of the run got their answers.
         is_out_of_memory: Whether the device had no room for it: later runs stay below.
+        memory_bytes: What it would have taken then, in whole KiB; 0 where that is not known.
+        expired: Those of the guilty who are so only because their budgets were spent meanwhile.
     """
 
     guilty: tuple[int, ...] = ()
     is_out_of_memory: bool = False
+    memory_bytes: int = 0
+    expired: tuple[int, ...] = ()
+
+    def is_unforeseen(self, run: Run) -> bool:
+        """Whether a larger lease would not have helped: there is less memory than was thought."""
+        return self.is_out_of_memory and self.memory_bytes <= run.lease_bytes
 
 
 Outcome = Done | Failed

@@ -22,7 +22,7 @@ from xirang.core.admission.levels import Thresholds
 from xirang.core.admission.overload import Arrival
 from xirang.core.admission.tenants import Allowance, Tenant
 from xirang.core.cost import CostModel
-from xirang.core.device import Device, Lanes
+from xirang.core.device import ROOMY, Device, Lanes
 from xirang.core.event import (
     Event,
     OverloadChanged,
@@ -31,25 +31,30 @@ from xirang.core.event import (
     RequestRejected,
     RunEnded,
 )
+from xirang.core.memory.account import Claim
+from xirang.core.memory.arena import Resize
+from xirang.core.memory.ledger import Ledger
+from xirang.core.memory.pool import PoolSettings
+from xirang.core.planner import Short
 from xirang.core.policy import Policy
-from xirang.core.queueing import window
 from xirang.core.queueing.latest_starts import LatestStarts
 from xirang.core.request import Request
-from xirang.core.run import Action, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
-from xirang.core.scheduling.launch import Candidate, Launch, Waiting, next_launch, window_ns
-from xirang.core.snapshot import DeviceSnapshot, ModelSnapshot, Snapshot
+from xirang.core.run import Action, Cause, Done, Expire, Outcome, Rejected, Run, Trigger, Verdict
+from xirang.core.scheduling.launch import Launch, next_launch
+from xirang.core.snapshot import Snapshot
 
 EVENTS_MAX = 65_536
 
 OVERLOAD_STEP_NS = 10_000_000
 """So often are the levels of overload looked at; an idle device's only until they have settled."""
 
-ROOMY = 0.25
-"""Below this part of the budget, a rough prediction of the wait is good enough."""
-
 
 class Scheduler:
-    """Lanes in front of models, models in front of devices."""
+    """Lanes in front of models, models in front of devices.
+
+    Attributes:
+        ledger: The memory that models share; None if nobody counts it.
+    """
 
     def __init__(
         self,
@@ -57,6 +62,7 @@ class Scheduler:
         devices: Mapping[str, int],
         thresholds: Thresholds | None = None,
         allowances: Mapping[str, Allowance] | None = None,
+        pool: PoolSettings | None = None,
     ) -> None:
         """Start with no models.
 
@@ -64,12 +70,14 @@ class Scheduler:
             devices: Name to the number of runs that it holds at once.
             thresholds: When the levels of overload begin.
             allowances: Name to what that tenant may ask for.
+            pool: The memory that models share; none if nobody counts it.
         """
         assert all(parallelism >= 1 for parallelism in devices.values())
         thresholds = thresholds or Thresholds()
         self._devices = {name: Device(count, thresholds) for name, count in devices.items()}
         self._tenants = {name: Tenant(name, own) for name, own in (allowances or {}).items()}
         self._drawn: dict[int, tuple[Tenant, float]] = {}  # who is in on whose allowance
+        self.ledger = None if pool is None else Ledger(pool)
         self._models: dict[str, Lanes] = {}
         self._lanes_of: dict[int, Lanes] = {}  # where each waiting request waits
         self._latest = LatestStarts(self._lanes_of)
@@ -82,10 +90,22 @@ class Scheduler:
 
     # ------------------------------------------------------------------ models
 
-    def add_model(self, name: str, policy: Policy, cost: CostModel) -> None:
-        """Take requests for one more model."""
+    def add_model(
+        self, name: str, policy: Policy, cost: CostModel, memory: Claim | None = None
+    ) -> None:
+        """Take requests for one more model.
+
+        Args:
+            name: Its name.
+            policy: How it is scheduled.
+            cost: How long its runs take.
+            memory: Its part in the pool; nothing counts for one that has none.
+        """
         assert name not in self._models
-        lanes = Lanes(name, policy, cost, self._devices[policy.device])
+        account = None
+        if self.ledger is not None and memory is not None:
+            account = self.ledger.open(name, memory, instances=policy.instances)
+        lanes = Lanes(name, policy, cost, self._devices[policy.device], account)
         self._models[name] = lanes
         lanes.device.add(lanes)
 
@@ -97,6 +117,8 @@ class Scheduler:
             if each is not None:
                 assert not len(each.backlog)
                 lanes.device.remove(each)
+        if self.ledger is not None:
+            self.ledger.close(name)
 
     # ------------------------------------------------------------------ facts
 
@@ -105,15 +127,23 @@ class Scheduler:
         if self._is_draining:
             return self._reject(request, gate.GOING)
         lanes = self._lane_for(request, now_ns)
-        share_ns = lanes.share_ns(request)
-        verdict = self._verdict(request, lanes, share_ns, now_ns)
+        if lanes.account is not None and (reason := lanes.too_large(request)):
+            return self._reject(request, Rejected(reason, 0, Cause.MEMORY))
+        backlog = lanes.backlog
+        price = backlog.prices.of(request.rows, request.length)
+        share_ns = price.share_within(request.deadline_ns - request.arrival_ns)
+        verdict: Verdict = gate.ADMITTED
+        if not lanes.is_calm(request.deadline_ns - now_ns, now_ns):
+            verdict = self._verdict(request, lanes, share_ns, now_ns)
+        if request.tenant in self._tenants and verdict is gate.ADMITTED:
+            parallelism = lanes.device.parallelism
+            verdict = self._draw(request, share_ns, parallelism, now_ns) or verdict
         if isinstance(verdict, Rejected):
             return self._reject(request, verdict)
         lanes.changed()
-        latest_ns = lanes.backlog.push(request)
-        rows_ns = request.rows * lanes.cost.row_ns(request.length)
-        lanes.entered(rows_ns)
-        lanes.backlog.demand.on_arrival(now_ns=now_ns, rows_ns=rows_ns, share_ns=share_ns)
+        latest_ns = backlog.push(request, price)
+        lanes.entered(price.work_ns)
+        backlog.demand.on_arrival(now_ns=now_ns, rows_ns=price.work_ns, share_ns=share_ns)
         self._lanes_of[request.id] = lanes
         self._latest.push(latest_ns, request.id)
         return verdict
@@ -129,21 +159,15 @@ class Scheduler:
         return lanes if lanes.backlog.rows and given > policy.fast_share else lanes.fast_lane()
 
     def _verdict(self, request: Request, lanes: Lanes, share_ns: float, now_ns: int) -> Verdict:
-        verdict: Verdict = gate.ADMITTED
-        if not self._is_roomy(request, lanes, now_ns):
-            verdict = self._close_verdict(request, lanes, share_ns, now_ns)
-        if request.tenant in self._tenants and not isinstance(verdict, Rejected):
-            return self._draw(request, share_ns, lanes.device.parallelism, now_ns) or verdict
-        return verdict
-
-    def _is_roomy(self, request: Request, lanes: Lanes, now_ns: int) -> bool:
-        """Whether a look is enough: most requests come to a queue that is far from their budget."""
-        overload = lanes.device.overload
-        policy = lanes.policy
-        if overload.level or policy.queue_ns_max or len(lanes.backlog) >= policy.depth_max:
-            return False
-        ratio = lanes.roughly_queued_ns(now_ns) / max(1, request.deadline_ns - now_ns)
-        return ratio < ROOMY and overload.note_ease(ratio, now_ns=now_ns)
+        overload, policy = lanes.device.overload, lanes.policy
+        is_plain = not (overload.level or policy.queue_ns_max or policy.batcher is not None)
+        if is_plain and len(lanes.backlog) < policy.depth_max and not overload.goes_by_depth:
+            budget_ns = request.deadline_ns - now_ns
+            ratio = lanes.look(budget_ns, now_ns=now_ns, until_ns=self._overload_ns)
+            if ratio < ROOMY:  # most come to a queue that is far from their budget
+                overload.note_ease(ratio, now_ns=now_ns)
+                return gate.ADMITTED
+        return self._close_verdict(request, lanes, share_ns, now_ns)
 
     def _close_verdict(
         self, request: Request, lanes: Lanes, share_ns: float, now_ns: int
@@ -164,9 +188,10 @@ class Scheduler:
         if now_ns >= self._overload_ns:
             self._look_at_levels(now_ns)
         policy = lanes.policy
+        depth, depth_max = lanes.room(request)
         queue = Queue(
-            depth=len(backlog),
-            depth_max=policy.depth_max,
+            depth=depth,
+            depth_max=depth_max,
             drained_ns=int(backlog.work_ns) // device.parallelism,
             is_trusted=policy.rejects_early and not is_idle and not cost.is_cold,
             drained_ns_max=policy.queue_ns_max,
@@ -207,17 +232,17 @@ class Scheduler:
     def complete(self, run_id: int, *, now_ns: int, outcome: Outcome) -> Run:
         """A run ended: its instance is free, and its time teaches the cost model."""
         run, lanes = self._running.pop(run_id)
-        lanes.candidate = None
         lanes.device.ends_ns.pop(run_id, None)  # unless it was suspended
-        lanes.free.append(run.instance)
-        lanes.free.sort()
+        lanes.freed(run.instance, now_ns)
+        if lanes.account is not None:
+            lanes.account.release(run.instance, now_ns=now_ns, real_bytes=outcome.memory_bytes)
         lanes.backlog.demand.on_departure(now_ns=now_ns, count=len(run.requests))
         if self._drawn:
             for request in run.requests:
                 self._give_back(request.id)
         if isinstance(outcome, Done):
             lanes.learn(run, outcome.ran_ns)
-        elif outcome.is_out_of_memory and len(run.requests) > 1:
+        elif outcome.is_unforeseen(run) and len(run.requests) > 1:
             lanes.stay_within(run.elements // 2)
         self._events.append(RunEnded(run, outcome, now_ns))
         return run
@@ -226,6 +251,16 @@ class Scheduler:
         """A run hangs, or waits for a process: its instance stays taken, its device is free."""
         _, lanes = self._running[run_id]
         lanes.device.ends_ns.pop(run_id, None)
+
+    def extend(self, run_id: int, size_bytes: int) -> bool:
+        """A run needs more memory than was expected; whether it has that from now on."""
+        run, lanes = self._running[run_id]
+        return lanes.account is not None and lanes.account.extend(run.instance, size_bytes)
+
+    def resize_pool(self, capacity_bytes: int) -> None:
+        """There is more memory for the pool now, or less."""
+        if self.ledger is not None:
+            self.ledger.pool.resize(capacity_bytes)
 
     def drain(self) -> None:
         """Admit nobody any more and keep nobody waiting for company."""
@@ -237,6 +272,8 @@ class Scheduler:
         """What must happen now: requests to give up, runs to start."""
         if now_ns >= self._overload_ns:
             self._look_at_levels(now_ns)
+        if self.ledger is not None:
+            self.ledger.tidy(now_ns)
         actions: list[Action] = []
         while (first := self._latest.first()) is not None and first[0] < now_ns:
             request = self._leave(first[1], now_ns)
@@ -251,7 +288,9 @@ class Scheduler:
                 if launch.at_ns > now_ns:
                     device.wakeup_ns = launch.at_ns
                     break
-                actions.append(self._cut(launch, now_ns))
+                action = self._cut(launch, now_ns)
+                if action is not None:
+                    actions.append(action)
         return actions
 
     def wakeup_ns(self) -> int | None:
@@ -262,7 +301,13 @@ class Scheduler:
             times.append(first[0] + 1)  # an instant later its slack is gone
         if not self._is_settled:
             times.append(self._overload_ns)
+        if self.ledger is not None and self.ledger.pool.tidy_ns is not None:
+            times.append(self.ledger.pool.tidy_ns)
         return min(times, default=None)
+
+    def drain_resizes(self) -> list[Resize]:
+        """What has to be done with pages, in this order, before the runs of the last poll begin."""
+        return [] if self.ledger is None else self.ledger.pool.drain()
 
     def _leave(self, request_id: int, now_ns: int) -> Request:
         """Take out a request that will not run."""
@@ -272,6 +317,8 @@ class Scheduler:
         request = lanes.backlog.remove(request_id)
         lanes.entered(lanes.backlog.work_ns - before_ns)
         lanes.backlog.demand.on_departure(now_ns=now_ns)
+        if lanes.account is not None and not lanes.backlog.rows:
+            lanes.account.leave_line()
         if self._drawn:
             self._give_back(request_id)
         return request
@@ -292,13 +339,18 @@ class Scheduler:
             self._is_settled = self._is_settled and overload.is_settled()
 
     def _next_launch(self, device: Device, now_ns: int) -> Launch | None:
-        ready = [lanes for lanes in device.line if lanes.backlog.rows and lanes.free]
+        freed = 0 if self.ledger is None else self.ledger.pool.freed
+        ready = [
+            lanes
+            for lanes in device.line
+            if lanes.backlog.rows and lanes.free and lanes.short_at != freed
+        ]
         if not ready:
             return None
         if device.fast.last_ns is not None and (fast := [x for x in ready if x.is_fast]):
             first = min(fast, key=lambda lanes: lanes.backlog.latest_start_ns())
             return Launch(now_ns, first.name, Trigger.FAST, 0)
-        candidates = [lanes.candidate or self._candidate(lanes, now_ns) for lanes in ready]
+        candidates = [lanes.candidate or lanes.make_candidate(now_ns) for lanes in ready]
         launch = next_launch(
             candidates, now_ns=now_ns, parallelism=device.parallelism, load=device.load(now_ns)
         )
@@ -306,53 +358,24 @@ class Scheduler:
             return Launch(now_ns, launch.model, Trigger.DRAIN, 0)
         return launch
 
-    def _candidate(self, lanes: Lanes, now_ns: int) -> Candidate:
-        backlog, policy, cost = lanes.backlog, lanes.policy, lanes.cost
-        call_ns, margin = cost.call_ns(), cost.margin_wait()
-        pressing = backlog.most_pressing()
-        budget_ns = min(pressing.deadline_ns - pressing.arrival_ns, policy.age_ns_max)
-        load = lanes.device.load(now_ns)
-        load = max(load, backlog.work_ns / (budget_ns * lanes.device.parallelism + 1))
-        rows_load = backlog.demand.rows_load(parallelism=lanes.device.parallelism)
-        room_ns = window.room_ns(
-            budget_ns=budget_ns, call_ns=call_ns, load=rows_load, margin=margin
-        )
-        spare = window.spare(room_ns=room_ns, call_ns=call_ns, load=rows_load)
-        waiting = [
-            Waiting(
-                arrival_ns,
-                spare * window.patience(load=load, efficiency=policy.efficiency_of(priority)),
-            )
-            for priority, arrival_ns in backlog.oldest_arrivals_ns().items()
-        ]
-        threshold_ns = window.threshold_ns(
-            call_ns=call_ns,
-            patience=max([kind.patience for kind in waiting]),
-            room_ns=room_ns,
-        )
-        batch_ns = call_ns + min(backlog.work_ns, threshold_ns)
-        one_more_ns = backlog.work_ns / backlog.rows
-        # Between two facts about a model only its load decays, too little to ask again.
-        lanes.candidate = Candidate(
-            model=lanes.name,
-            waiting=waiting,
-            deadline_ns=pressing.arrival_ns + budget_ns,
-            run_ns=int((batch_ns + one_more_ns) * (1.0 + margin)),
-            company=backlog.demand.company(),
-            is_full=backlog.rows >= policy.rows_max or batch_ns >= threshold_ns,
-            window_ns_max=policy.window_ns_max,
-        )
-        return lanes.candidate
+    def _cut(self, launch: Launch, now_ns: int) -> Action | None:
+        """Form the run of a launch and take its requests out of their lanes.
 
-    def _cut(self, launch: Launch, now_ns: int) -> Run:
-        """Form the run of a launch and take its requests out of their lanes."""
+        Returns:
+            None if there is no memory for it now; an expiry if there will never be.
+        """
         lanes, is_fast = self._models[launch.model], launch.trigger is Trigger.FAST
         if is_fast:
             lanes = lanes.fast_lane()
+        candidate = lanes.candidate
         lanes.obey(lanes.policy_at(now_ns))
         lanes.candidate = None
         before_ns = lanes.backlog.work_ns
-        group = lanes.planner.take(now_ns=now_ns)
+        instance = lanes.free[0]
+        group = lanes.planner.take(now_ns=now_ns, instance=instance)
+        if isinstance(group, Short):
+            return self._wait(lanes, group, now_ns)
+        del lanes.free[0]
         lanes.entered(lanes.backlog.work_ns - before_ns)
         lanes_of = self._lanes_of
         for request in group.requests:
@@ -360,7 +383,7 @@ class Scheduler:
         run = Run(
             id=self._next_run_id,
             model=lanes.name,
-            instance=lanes.free.pop(0),
+            instance=instance,
             requests=tuple(group.requests),
             rows=group.rows,
             length=group.length,
@@ -370,6 +393,9 @@ class Scheduler:
             window_ns=launch.window_ns,
             depth=len(lanes.backlog),
             is_ragged=lanes.policy.is_ragged,
+            threshold_ns=0 if candidate is None else candidate.threshold_ns,
+            level=lanes.device.overload.level,
+            lease_bytes=0 if lanes.account is None else lanes.account.leased_bytes(instance),
         )
         self._next_run_id += 1
         lanes.device.ends_ns[run.id] = now_ns + group.run_ns
@@ -377,6 +403,20 @@ class Scheduler:
             lanes.device.fast.on_given(group.run_ns, now_ns)
         self._running[run.id] = (run, lanes)
         return run
+
+    def _wait(self, lanes: Lanes, short: Short, now_ns: int) -> Expire | None:
+        """A model waits for memory to come home, unless it can never be enough."""
+        assert self.ledger is not None
+        assert lanes.account is not None
+        if reason := lanes.too_large(short.request):  # what it may have was less than now
+            request = self._leave(short.request.id, now_ns)
+            self._events.append(RequestExpired(request, now_ns))
+            return Expire(request, reason)
+        lanes.short_at = self.ledger.pool.freed
+        proposal = self.ledger.refused(lanes.account, short.refused, now_ns)
+        if proposal is not None:
+            self._events.append(proposal)
+        return None
 
     # ------------------------------------------------------------------ observers
 
@@ -390,51 +430,10 @@ class Scheduler:
         """What is now."""
         self._look_at_levels(now_ns)
         return Snapshot(
-            models=tuple([self._snapshot(lanes, now_ns) for lanes in self._models.values()]),
+            models=tuple([lanes.snapshot(now_ns) for lanes in self._models.values()]),
             is_draining=self._is_draining,
-            devices=tuple(
-                [
-                    DeviceSnapshot(
-                        device=name,
-                        running=len(device.ends_ns),
-                        pressure=device.overload.pressure(now_ns),
-                        level=device.overload.level,
-                        shed=device.overload.shed,
-                        off=device.overload.off,
-                        fast_share=device.fast.at(now_ns, parallelism=device.parallelism),
-                    )
-                    for name, device in self._devices.items()
-                ]
-            ),
-        )
-
-    def _snapshot(self, lanes: Lanes, now_ns: int) -> ModelSnapshot:
-        backlog, policy, device = lanes.backlog, lanes.policy, lanes.device
-        load = device.load(now_ns)
-        windows = {
-            priority: window_ns(
-                patience=window.patience(load=load, efficiency=efficiency),
-                slack_ns=policy.window_ns_max,
-                window_ns_max=policy.window_ns_max,
-            )
-            for priority, efficiency in ((0, policy.efficiency), *policy.efficiencies)
-        }
-        patience = window.patience(load=load, efficiency=policy.efficiency)
-        return ModelSnapshot(
-            model=lanes.name,
-            waiting=len(backlog),
-            running=policy.instances - len(lanes.free),
-            work_ns=int(backlog.work_ns),
-            demand=backlog.demand.load(now_ns=now_ns, parallelism=device.parallelism),
-            window_ns=windows.pop(0),
-            threshold_ns=int(
-                window.threshold_ns(
-                    call_ns=lanes.cost.call_ns(), patience=patience, room_ns=policy.age_ns_max
-                )
-            ),
-            lanes=backlog.lanes(),
-            windows_ns=tuple(windows.items()),
-            fast_waiting=0 if lanes.fast is None else len(lanes.fast.backlog),
+            devices=tuple([each.snapshot(name, now_ns) for name, each in self._devices.items()]),
+            memory=None if self.ledger is None else self.ledger.snapshot(),
         )
 
     def check_integrity(self) -> None:
@@ -454,6 +453,8 @@ class Scheduler:
         line = [lanes for device in self._devices.values() for lanes in device.line]
         waiting = sum(len(lanes.backlog) for lanes in line)
         assert len(self._lanes_of) == waiting
+        if self.ledger is not None:
+            self.ledger.check_integrity()
         assert self._drawn.keys() <= self._lanes_of.keys() | {
             request.id for run, _ in self._running.values() for request in run.requests
         }

@@ -1,7 +1,7 @@
 """What is, at one instant: frozen values for metrics, dashboards and tests."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from xirang.core.event import Function
 
@@ -68,12 +68,60 @@ class DeviceSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareSnapshot:
+    """One model's memory, in bytes.
+
+    Attributes:
+        guarantee_bytes: What it always gets.
+        limit_bytes: What it never passes.
+        fixed_bytes: What it holds as long as it is there, its weights.
+        reserved_bytes: Addresses of its arenas.
+        committed_bytes: What its arenas have of the pool.
+        leased_bytes: What runs use of that.
+        surplus_bytes: What no run uses: it stays for the next one, or goes to whoever needs it.
+        waiting_bytes: What of it recent runs did not need: it waits to be given back.
+        predicted_bytes: What the largest run so far was expected to take.
+        real_bytes: What the largest run so far took, as far as runs say so.
+        counts: How often something happened to it, by name.
+    """
+
+    model: str
+    guarantee_bytes: int
+    limit_bytes: int
+    fixed_bytes: int
+    reserved_bytes: int
+    committed_bytes: int
+    leased_bytes: int
+    surplus_bytes: int
+    waiting_bytes: int
+    predicted_bytes: int
+    real_bytes: int
+    counts: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySnapshot:
+    """The memory pool.
+
+    Attributes:
+        capacity_bytes: What all may have together.
+        held_bytes: What they have: weights and pages of arenas.
+        shares: Of each model.
+    """
+
+    capacity_bytes: int
+    held_bytes: int
+    shares: tuple[ShareSnapshot, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything the scheduler holds."""
+    """Everything the scheduler holds; no memory where there is no pool."""
 
     models: tuple[ModelSnapshot, ...]
     is_draining: bool
     devices: tuple[DeviceSnapshot, ...] = ()
+    memory: MemorySnapshot | None = None
 
     def named(self, name_of: Callable[[str], str]) -> "Snapshot":
         """The same with other names; those that are named alike are one, set as the last of them.
@@ -85,7 +133,8 @@ class Snapshot:
         for model in self.models:
             alike.setdefault(name_of(model.model), []).append(model)
         models = tuple(_as_one(name, models) for name, models in alike.items())
-        return replace(self, models=models)
+        memory = self.memory and replace(self.memory, shares=_added_up(self.memory.shares, name_of))
+        return replace(self, models=models, memory=memory)
 
 
 def _as_one(name: str, models: Sequence[ModelSnapshot]) -> ModelSnapshot:
@@ -114,3 +163,26 @@ def _added(one: LaneSnapshot, other: LaneSnapshot) -> LaneSnapshot:
         rows=one.rows + other.rows,
         oldest_arrival_ns=min(one.oldest_arrival_ns, other.oldest_arrival_ns),
     )
+
+
+def _added_up(
+    shares: Sequence[ShareSnapshot], name_of: Callable[[str], str]
+) -> tuple[ShareSnapshot, ...]:
+    """Shares by their other names, those that are named alike as one."""
+    found: dict[str, ShareSnapshot] = {}
+    for share in shares:
+        name = name_of(share.model)
+        known = found.get(name)
+        found[name] = replace(share, model=name) if known is None else _sum_of(known, share)
+    return tuple(found.values())
+
+
+def _sum_of(one: ShareSnapshot, other: ShareSnapshot) -> ShareSnapshot:
+    sums = {
+        field.name: getattr(one, field.name) + getattr(other, field.name)
+        for field in fields(one)
+        if field.name.endswith("_bytes")
+    }
+    pairs = zip(one.counts, other.counts, strict=True)
+    counts = tuple((name, count + more) for (name, count), (_, more) in pairs)
+    return replace(one, counts=counts, **sums)

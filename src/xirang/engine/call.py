@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from xirang.backends.requests import About, Responded
 from xirang.core.event import RunEnded
 from xirang.errors import XirangError
 from xirang.tensors.tensor import Array, Tensor
@@ -68,12 +69,14 @@ class Terms(NamedTuple):
         client: A number that is the same for all requests of one client.
         tenant: Whose allowance it draws on; empty for nobody's.
         fast: Whether it takes the fast lane; None: its priority and budget decide.
+        is_inner: Whether it is made for another request, which is in already.
     """
 
     priority: int = 0
     client: int = 0
     tenant: str = ""
     fast: bool | None = None
+    is_inner: bool = False
 
 
 class Call(msgspec.Struct, gc=False):
@@ -92,6 +95,10 @@ class Call(msgspec.Struct, gc=False):
         tenant: Whose allowance it draws on; empty for nobody's.
         fast: Whether it takes the fast lane; None: its priority and budget decide.
         arrival_ns: When its head was there, from which its budget runs; 0 for now.
+        about: What the client says of it besides its tensors, for models that want to know.
+        is_inner: Whether it is made for another request, which is in already.
+        take_part: Takes parts of the answer as they come, if it may come in several; the reply gets
+            what remains then, which may be nothing.
     """
 
     model: str
@@ -105,6 +112,9 @@ class Call(msgspec.Struct, gc=False):
     tenant: str = ""
     fast: bool | None = None
     arrival_ns: int = 0
+    about: About | None = None
+    is_inner: bool = False
+    take_part: Callable[[Responded], None] | None = None
 
 
 def settling(future: "asyncio.Future[dict[str, Array]]") -> Reply:

@@ -16,6 +16,10 @@ from xirang.core.scheduler import Scheduler
 from xirang.engine.clock import Clock
 
 
+def _nothing() -> None:
+    pass
+
+
 class Timer(Protocol):
     """What a loop gives back for a callback that is due later."""
 
@@ -45,8 +49,9 @@ class Driver:
         *,
         clock: Clock,
         launch: Callable[[Run], None],
-        expire: Callable[[Request], None],
+        expire: Callable[[Expire], None],
         observe: Callable[[Sequence[Event]], None],
+        resize: Callable[[], None] = _nothing,
     ) -> None:
         """Wire the shell.
 
@@ -56,7 +61,9 @@ class Driver:
             launch: Starts a run on its instance, without waiting for it.
             expire: Answers a request that was given up.
             observe: Takes what happened, once a turn.
+            resize: Does what the scheduler has decided about memory, before runs are started.
         """
+        self._resize = resize
         self.scheduler = scheduler
         self._clock = clock
         self._launch = launch
@@ -71,46 +78,56 @@ class Driver:
         """Live on this loop (the running one by default)."""
         self._loop = loop or asyncio.get_running_loop()
 
-    def submit(self, request: Request) -> Verdict:
-        """Offer a request to the scheduler."""
-        verdict = self.scheduler.submit(request, now_ns=self._clock.now_ns())
-        self._turn_soon()
+    def submit(self, request: Request, now_ns: int) -> Verdict:
+        """Offer a request to the scheduler now."""
+        verdict = self.scheduler.submit(request, now_ns=now_ns)
+        if not self._turn_is_due:
+            self.turn_soon()
         return verdict
 
     def cancel(self, request_id: int) -> bool:
         """Take back a request that still waits."""
         is_cancelled = self.scheduler.cancel(request_id, now_ns=self._clock.now_ns())
-        self._turn_soon()
+        self.turn_soon()
         return is_cancelled
 
     def complete(self, run_id: int, outcome: Outcome) -> None:
         """A run has ended."""
         self.scheduler.complete(run_id, now_ns=self._clock.now_ns(), outcome=outcome)
-        self._turn_soon()
+        self.turn_soon()
 
     def suspend(self, run_id: int) -> None:
         """A run leaves its device to others until it ends."""
         self.scheduler.suspend(run_id)
-        self._turn_soon()
+        self.turn_soon()
+
+    def extend(self, run_id: int, size_bytes: int) -> bool:
+        """A run needs more memory than was expected; whether it gets that."""
+        is_granted = self.scheduler.extend(run_id, size_bytes)
+        self._resize()
+        return is_granted
 
     def drain(self) -> None:
         """Admit nobody any more; what is in leaves as fast as it can."""
         self.scheduler.drain()
-        self._turn_soon()
+        self.turn_soon()
 
     def turn(self) -> None:
         """Do what is due and set the timer for what is not."""
         self._turn_is_due = False
-        for action in self.scheduler.poll(now_ns=self._clock.now_ns()):
+        actions = self.scheduler.poll(now_ns=self._clock.now_ns())
+        self._resize()
+        for action in actions:
             match action:
                 case Run():
                     self._launch(action)
-                case Expire(request):
-                    self._expire(request)
+                case Expire():
+                    self._expire(action)
         self._observe(self.scheduler.drain_events())
         self._arm()
 
-    def _turn_soon(self) -> None:
+    def turn_soon(self) -> None:
+        """Ask the scheduler again at the end of the loop's iteration."""
         if not self._turn_is_due:
             assert self._loop is not None, "the driver is not attached to a loop"
             self._turn_is_due = True

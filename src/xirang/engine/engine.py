@@ -1,23 +1,28 @@
 """The engine: requests in, answers out by callback; models on instances behind one scheduler."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
+from xirang.backends.requests import Unsupported, takes_requests
 from xirang.core.cost import CostModel
-from xirang.core.event import Event, Function
+from xirang.core.event import Event, EvictionProposed, Function
 from xirang.core.policy import Policy
 from xirang.core.scheduler import Scheduler
 from xirang.core.snapshot import Snapshot
 from xirang.engine.cache import AnswerCache, key_of
-from xirang.engine.call import Answer, Call, Ran, Terms, settling
+from xirang.engine.call import Answer, Call, Ran, settling
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
 from xirang.engine.economy import Economy
+from xirang.engine.ensembles import Ensembles, Nobody
 from xirang.engine.extent import Extent
 from xirang.engine.info import ModelInfo, describe
+from xirang.engine.inner import InnerCalls
 from xirang.engine.instances import Instance, MakeInstance, Post, Startable
 from xirang.engine.lifecycle import UNLOADED, Roster, State, named
+from xirang.engine.member import Member
 from xirang.engine.model import Model
 from xirang.engine.parts import Join, cut_rows
 from xirang.engine.pending import (
@@ -27,12 +32,14 @@ from xirang.engine.pending import (
 )
 from xirang.engine.traffic import Traffic
 from xirang.engine.watchdog import HANG_NS
-from xirang.engine.work import Member, work_of
+from xirang.engine.work import work_of
 from xirang.errors import XirangError
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.observe.watch import Watch
 from xirang.tensors.tensor import Array
+
+log = logging.getLogger(__name__)
 
 
 class Engine:
@@ -63,7 +70,10 @@ class Engine:
         self._scheduler = scheduler or Scheduler(devices={"cpu": parallelism})
         self.traffic = Traffic(self._scheduler, clock=self._clock, observe=self._observe)
         self._statistics = Statistics(unix_ms=unix_ms)
+        self._inner = InnerCalls(self.traffic, self.submit, self._clock)
+        self._ensembles = Ensembles(self.traffic, self.submit, self._statistics, self._clock)
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._leaving: set[asyncio.Future[None]] = set()
         self._is_retiring = False
         self.needs_all = True
 
@@ -78,7 +88,10 @@ class Engine:
         """
 
         def make(name: str, post: Post) -> Startable:
-            return Instance(name, work_of(model), post)
+            place = self.traffic.housing.place(model.lanes, model.executable, post.ask)
+            if model.pipeline is not None:
+                return Nobody()
+            return Instance(name, work_of(model, self._inner, place), post, place)
 
         others = self.roster.versions(model.name)
         name = counted_as or (f"{model.name}/{model.version}" if others else model.name)
@@ -144,13 +157,21 @@ class Engine:
             model: What clients may ask about, if there is a model.
             counted_as: The name of its series; that of the lanes by default.
         """
-        self._scheduler.add_model(name, policy, cost)
-        version = "1" if model is None else model.version
-        self._statistics.add_model(counted_as or name, version, lanes=name)
+        claim = None
+        if model is not None:
+            self.traffic.housing.check(model)
+            claim = model.claim
+        self._scheduler.add_model(name, policy, cost, claim)
+        version, load_ns = ("1", 0) if model is None else (model.version, model.load_ns)
+        self._statistics.add_model(counted_as or name, version, lanes=name, load_ns=load_ns)
         if model is not None:
             model.lanes = name
             self.roster.put(model)
+        asks_others = model is not None and (
+            model.pipeline is not None or takes_requests(model.executable)
+        )
         served = Served(policy, make, model.workers if model else None)
+        served.asks_others = asks_others
         self.traffic.open(name, served, hang_ns=model.hang_ns if model else HANG_NS)
 
     async def start(self) -> "Engine":
@@ -249,17 +270,38 @@ class Engine:
         extent = model.admit(call.inputs)
         wanted = model.wanted(call.outputs) if call.outputs else model.output_names
         arrival_ns = call.arrival_ns or self._clock.now_ns()
-        budget_ns = model.budget_ns if call.budget_ns is None else call.budget_ns
+        budget_ns = model.budget_of(call.budget_ns, call.priority)
+        if call.is_inner and call.budget_ns is not None:  # whatever its clients may ask for
+            budget_ns = min(budget_ns, call.budget_ns)
         times = (arrival_ns, arrival_ns + budget_ns)
+        if model.is_decoupled or model.keeps_answers or model.pipeline is not None:
+            ticket = self._submit_specially(call, model, extent, wanted, times)
+            if ticket is not None:
+                return ticket
+        if extent.rows > 1 and extent.rows > self.traffic.housing.rows_max(model, extent):
+            return self._submit_parts(call, model, extent, wanted, times)
+        inputs = call.inputs if extent.is_as_sent else model.prepare(call.inputs, extent)
+        member = Member(inputs, extent, wanted, call.about, call.take_part)
+        finish = FinishOne(call.reply, arrival_ns, model.version, extent.is_cropped)
+        finish.request_id = self.traffic.enter(model.lanes, member, extent, times, call, finish)
+        return Ticket(self.traffic, (finish.request_id,))
+
+    def _submit_specially(
+        self,
+        call: Call,
+        model: Model,
+        extent: Extent,
+        wanted: Sequence[str],
+        times: tuple[int, int],
+    ) -> Ticket | None:
+        """A model that streams, remembers or is made of others; None: this time it just runs."""
+        if model.is_decoupled and call.take_part is None:
+            raise Unsupported(f"model '{model.name}' is decoupled: ask it by ModelStreamInfer")
         if model.keeps_answers and self._is_answered_already(model, call, wanted, times):
             return Ticket(self.traffic, ())
-        if extent.rows > model.policy.max_batch_size:
-            return self._submit_parts(call, model, extent, wanted, times)
-        member = Member(model.prepare(call.inputs, extent), extent, wanted)
-        finish = FinishOne(call.reply, arrival_ns, model.version, extent.is_cropped)
-        terms = Terms(call.priority, call.client, call.tenant, call.fast)
-        finish.request_id = self.traffic.enter(model.lanes, member, extent, times, terms, finish)
-        return Ticket(self.traffic, (finish.request_id,))
+        if model.pipeline is not None:
+            return self._ensembles.submit(call, model, extent, wanted, times)
+        return None
 
     def _is_answered_already(
         self, model: Model, call: Call, wanted: Sequence[str], times: tuple[int, int]
@@ -290,7 +332,7 @@ class Engine:
         times: tuple[int, int],
     ) -> Ticket:
         """A request with more rows than a run may hold: cut, run in parts, join again."""
-        signature, rows_max = model.signature, model.policy.max_batch_size
+        signature, rows_max = model.signature, self.traffic.housing.rows_max(model, extent)
         parts = cut_rows(model.prepare(call.inputs, extent), extent, rows_max, signature)
         join = Join(
             call.reply,
@@ -300,7 +342,6 @@ class Engine:
             version=model.version,
         )
         join.is_cropped = extent.is_cropped
-        terms = Terms(call.priority, call.client, call.tenant, call.fast)
         ids = join.request_ids
         ticket = Ticket(self.traffic, ids)
         join.on_error = ticket.cancel
@@ -308,7 +349,7 @@ class Engine:
             member = Member(inputs, part, wanted)
             try:
                 finish = join.finish(index)
-                ids.append(self.traffic.enter(model.lanes, member, part, times, terms, finish))
+                ids.append(self.traffic.enter(model.lanes, member, part, times, call, finish))
             except XirangError:
                 join.close()
                 ticket.cancel()
@@ -378,6 +419,11 @@ class Engine:
         now_ns, snapshot = self._look()
         return render(self._statistics, snapshot, now_ns=now_ns, is_open=is_open)
 
+    @property
+    def counts(self) -> Statistics:
+        """What is counted, for those who watch."""
+        return self._statistics
+
     def costs(self) -> dict[str, Any]:
         """Device time and padding by model and tenant."""
         return self._statistics.costs.as_json()
@@ -397,3 +443,20 @@ class Engine:
         for event in events:
             self._statistics.on_event(event)
             self.economy.note(event)
+            if isinstance(event, EvictionProposed):
+                self._evict(event)
+
+    def _evict(self, event: EvictionProposed) -> None:
+        """A model may go, and others need its memory: it is unloaded as if somebody had asked."""
+        for standing in self.roster.standings():
+            model = standing.model
+            if model is not None and model.lanes == event.model:
+                log.warning("%s is unloaded: %s needs its memory", event.model, event.wanted_by)
+                leaving = asyncio.ensure_future(self.unload(model.name, model.version))
+                self._leaving.add(leaving)
+                leaving.add_done_callback(self._leaving.discard)
+
+    def resize_pool(self, capacity_bytes: int) -> None:
+        """There is more memory for models to share now, or less."""
+        self._scheduler.resize_pool(capacity_bytes)
+        self.traffic.driver.turn_soon()

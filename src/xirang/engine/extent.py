@@ -28,6 +28,7 @@ class Extent:
         own: Its lengths as they are: what its outputs are cut to.
         missing: Masks that it left out.
         is_cropped: Whether it is longer than the model takes, and is to be cut.
+        is_as_sent: Whether its inputs enter a run as they are.
     """
 
     rows: int
@@ -38,6 +39,7 @@ class Extent:
     own: tuple[int, ...] = ()
     missing: tuple[str, ...] = ()
     is_cropped: bool = False
+    is_as_sent: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,7 @@ class Gauge:
         if rows_max is not None and (sizes.rows or 1) > rows_max:
             raise InvalidRequest(
                 f"a request of {sizes.rows} rows is too large for model '{self._model}', whose "
-                f"rows change each other, so that it cannot be cut; expected at most {rows_max}"
+                f"requests cannot be cut; expected at most {rows_max}"
             )
         return self._extent(inputs, sizes, tuple(missing))
 
@@ -214,6 +216,7 @@ class Gauge:
             own=tuple(own),
             missing=missing,
             is_cropped=tuple(own) != asked,
+            is_as_sent=tuple(own) == asked and not missing,
         )
 
     def _fitted(self, length: int, size: int) -> tuple[int, int]:
@@ -268,7 +271,7 @@ def prepared(
     inputs: Mapping[str, Tensor], extent: Extent, signature: Signature
 ) -> Mapping[str, Tensor]:
     """A request's inputs as they enter a run: too long ones cut, left out masks made."""
-    if not extent.missing and not extent.is_cropped:
+    if extent.is_as_sent:
         return inputs
     made: dict[str, Tensor] = {}
     for spec in signature.inputs:

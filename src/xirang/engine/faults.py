@@ -16,6 +16,7 @@ from xirang.core.request import Request
 from xirang.core.run import Done, Failed, Outcome, Run
 from xirang.engine.clock import Clock
 from xirang.errors import Expired, ModelFailed, NotReady, XirangError
+from xirang.memory.arena import NoMemory
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +42,18 @@ class Work(Protocol):
     def __call__(self, members: Sequence[Any], *, clock: Clock) -> tuple[list[Result], Done]:
         """One result a member, in order, and the times it took."""
         ...
+
+
+class SomeFailed(Exception):
+    """A run went well, but not for all its members.
+
+    Attributes:
+        results: One a member; those that failed get an error.
+    """
+
+    def __init__(self, results: list[Result]) -> None:
+        super().__init__("some members failed")
+        self.results = results
 
 
 def nothing() -> None:
@@ -69,20 +82,27 @@ def execute(
     """
     try:
         return work(members, clock=clock)
+    except SomeFailed as mixed:
+        return mixed.results, failed_in(run, mixed.results) or Failed()
     except _FAULTS as error:  # whatever a model raises is one request's fault
         log.info("run %d of %s raised: %s", run.id, run.model, error)
         results = _Rescue(run, work, clock, pause).results(members, error)
         failed = failed_in(run, results) or Failed()
         if isinstance(error, _NO_ROOM):
             log.warning("model %s has no room for %d elements in a run", run.model, run.elements)
-        return results, replace(failed, is_out_of_memory=isinstance(error, _NO_ROOM))
+        needed = -(-error.needed_bytes >> 10) << 10 if isinstance(error, NoMemory) else 0
+        is_out_of_memory = isinstance(error, _NO_ROOM)
+        return results, replace(failed, is_out_of_memory=is_out_of_memory, memory_bytes=needed)
 
 
 def failed_in(run: Run, results: Sequence[Result]) -> Failed | None:
     """The outcome of a run in which somebody got an error; None if nobody did."""
     pairs = zip(run.requests, results, strict=True)
-    guilty = tuple(request.id for request, result in pairs if isinstance(result, XirangError))
-    return Failed(guilty) if guilty else None
+    errors = [(request.id, each) for request, each in pairs if isinstance(each, XirangError)]
+    if not errors:
+        return None
+    expired = tuple([number for number, error in errors if isinstance(error, Expired)])
+    return Failed(tuple([number for number, _ in errors]), expired=expired)
 
 
 def as_error(model: str, error: BaseException) -> XirangError:
@@ -132,11 +152,13 @@ class _Rescue:
             return
         try:
             results, _ = self._work([member for _, member in parts], clock=self._clock)
+        except SomeFailed as mixed:
+            results = mixed.results
         except _FAULTS as error:
             self._react(parts, error, is_again=is_again)
-        else:
-            for (request, _), result in zip(parts, results, strict=True):
-                self._results[request.id] = result
+            return
+        for (request, _), result in zip(parts, results, strict=True):
+            self._results[request.id] = result
 
     def _still_in_time(self, parts: list[_Part], error: WorkerDied) -> list[_Part]:
         """Wait for a process; those whose budgets that leaves intact."""

@@ -1,5 +1,6 @@
 """What clients may know about a model: metadata and configuration, in the v2 protocol's words."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ class ModelInfo:
         is_ready: Whether it takes requests.
         budget_ns: Latency budget of a request that brings none.
         config: JSON-able, in the keys of Triton's model configuration and an own `xirang` part.
+        labels: Output name to the names of its classes, where they are known.
     """
 
     name: str
@@ -32,6 +34,7 @@ class ModelInfo:
     is_ready: bool
     budget_ns: int
     config: dict[str, Any]
+    labels: Mapping[str, tuple[str, ...]]
 
 
 def describe(model: Model, versions: tuple[str, ...], *, is_ready: bool) -> ModelInfo:
@@ -47,6 +50,7 @@ def describe(model: Model, versions: tuple[str, ...], *, is_ready: bool) -> Mode
         is_ready=is_ready,
         budget_ns=model.budget_ns,
         config=_config(model),
+        labels=model.labels,
     )
 
 

@@ -7,6 +7,7 @@ of a run that raises is said in `engine/faults.py`.
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
@@ -26,6 +27,10 @@ def _ignore(_run: Run) -> None:
     pass
 
 
+def _refuse(_run_id: int, _size_bytes: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Post:
     """Where an instance's results go.
@@ -35,12 +40,33 @@ class Post:
         clock: The time.
         finished: Takes the run, its members' results and the outcome.
         paused: Takes a run that waits for a process and leaves the device to others.
+        extend: Gives a run more memory, by its number, if there is so much.
     """
 
     loop: asyncio.AbstractEventLoop
     clock: Clock
     finished: Finished
     paused: Callable[[Run], None] = _ignore
+    extend: Callable[[int, int], bool] = _refuse
+
+    def ask(self, run_id: int, size_bytes: int) -> bool:
+        """`extend`, from the instance's thread; it waits until the loop has decided."""
+        answer: Future[bool] = Future()
+        try:
+            self.loop.call_soon_threadsafe(
+                lambda: answer.set_result(self.extend(run_id, size_bytes))
+            )
+        except RuntimeError:  # the loop was closed under a run: nobody is left to answer
+            return False
+        return answer.result()
+
+
+class Begins(Protocol):
+    """Anything that wants to know of a run before it is worked on."""
+
+    def begin(self, run: Run) -> None:
+        """All that is done until the next call belongs to this run."""
+        ...
 
 
 class Startable(Protocol):
@@ -61,14 +87,16 @@ MakeInstance = Callable[[str, Post], Startable]
 class Instance:
     """A thread with an inbox."""
 
-    def __init__(self, name: str, work: Work, post: Post) -> None:
+    def __init__(self, name: str, work: Work, post: Post, place: Begins | None = None) -> None:
         """Start the thread.
 
         Args:
             name: Of the thread, for people who debug.
             work: What to do with a run.
             post: Where its results go.
+            place: Where the work takes its memory, if that is counted.
         """
+        self._place = place
         self._work = work
         self._post = post
         self._inbox: SimpleQueue[tuple[Run, Sequence[Any]] | None] = SimpleQueue()
@@ -88,6 +116,8 @@ class Instance:
         post = self._post
         while (item := self._inbox.get()) is not None:
             run, members = item
+            if self._place is not None:
+                self._place.begin(run)
             pause = partial(post.loop.call_soon_threadsafe, post.paused, run)
             results, outcome = execute(run, members, self._work, clock=post.clock, pause=pause)
             try:

@@ -84,6 +84,10 @@ class Roster:
         """The served versions of a model, the least first."""
         return tuple(each.version for each in self._of(name) if each.model is not None)
 
+    def reason(self, name: str) -> str:
+        """Why a model is not served, as far as that is known."""
+        return "; ".join([each.reason for each in self._of(name) if each.reason])
+
     def standings(self) -> Iterator[Standing]:
         """All versions of all models, and a nameless one of models that have none, by name."""
         for name in sorted({*self._standings, *self.others()}):

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from xirang.backends.executable import Executable, Workers
+from xirang.backends.requests import is_decoupled
 from xirang.core.cost import CostModel
+from xirang.core.memory.account import Claim
 from xirang.core.policy import Policy
 from xirang.core.signature import Signature
 from xirang.engine.extent import Extent, Gauge, Shapes, prepared
+from xirang.engine.pipeline import Pipeline
 from xirang.errors import InvalidRequest
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor, of_array
 
@@ -36,11 +39,15 @@ class Model:
         labels: Output name to the names of its classes, where the configuration has them.
         lanes: Under which name it is scheduled; given by the engine.
         workers: The processes that it runs in; None if it runs in this one.
+        load_ns: How long it took to load, to find out about it and to warm it.
         hang_ns: A run that takes longer, and 20 times its prediction, is taken for hung.
+        claim: What it asks of the memory pool; None if its memory is not counted.
         stand_in: The model that answers instead at the last step of overload; empty for none.
         length_degraded: What it reads of longer requests at that step; 0 for all.
         optional_outputs: Outputs that it leaves out under overload, unless they are asked for.
         core_outputs: The others.
+        pipeline: The steps that it is made of; None for a model that runs itself.
+        is_decoupled: Whether a request may have another number of answers than one.
         keeps_answers: Whether the same request may be answered again without a run.
     """
 
@@ -60,16 +67,21 @@ class Model:
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     lanes: str = ""
     workers: Workers | None = None
+    load_ns: int = 0
     hang_ns: int = 60_000_000_000
     stand_in: str = ""
+    claim: Claim | None = None
     length_degraded: int = 0
     optional_outputs: tuple[str, ...] = ()
     core_outputs: tuple[str, ...] = field(init=False)
     keeps_answers: bool = False
+    pipeline: Pipeline | None = None
+    is_decoupled: bool = field(init=False)
     _gauge: Gauge = field(init=False)
     _short_gauge: Gauge = field(init=False)
 
     def __post_init__(self) -> None:
+        self.is_decoupled = is_decoupled(self.executable)
         names = self.output_names = self.signature.output_names
         self.core_outputs = tuple(name for name in names if name not in self.optional_outputs)
         self._gauge = Gauge(self.name, self.signature, self.shapes)
@@ -84,6 +96,13 @@ class Model:
             InvalidRequest: Says which input is wrong, how, and what was expected.
         """
         return self._gauge(inputs)
+
+    def budget_of(self, asked_ns: int | None, priority: int) -> int:
+        """The latency budget of a request that brings this one, or none, and this priority."""
+        rules = self.policy.batcher
+        if rules is not None:
+            return rules.queue_of(rules.level_of(priority)).budget_ns(asked_ns)
+        return self.budget_ns if asked_ns is None else asked_ns
 
     def tensor(self, name: str, value: Any) -> Tensor:
         """One input of a request: lists take the datatype that is expected, arrays are believed.

@@ -43,6 +43,10 @@ def warm_up(
     Returns:
         The sizes that were run.
     """
+    # Each process has its own first time, and they take their turns.
+    copies = model.workers.living if model.workers is not None else 1
+    if copies > 1:
+        ran = ()  # by one of them
     sizes = sorted(
         {size for size in sizes_of(model, lengths_run) if size not in ran},
         key=lambda size: size[0] * prod(size[1]),
@@ -51,10 +55,11 @@ def warm_up(
     warmed: list[Size] = []
     for rows, lengths in sizes:
         predicted_ns = model.cost.predict_ns(rows=rows, length=prod(lengths))
-        if clock.now_ns() - begun_ns + predicted_ns > seconds * 1e9:
+        if clock.now_ns() - begun_ns + predicted_ns * copies > seconds * 1e9:
             break
         try:
-            model.executable.run(_inputs(model, rows, lengths), model.output_names)
+            for _ in range(copies):
+                model.executable.run(_inputs(model, rows, lengths), model.output_names)
         except Exception as error:  # a model may refuse what no client would send
             log.info("%s: warm-up of %d × %s failed: %s", model.name, rows, lengths, error)
             continue

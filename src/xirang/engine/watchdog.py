@@ -8,7 +8,7 @@ watches it starts it anew. Worker processes that hang are ended and replaced by 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from xirang.core.run import Run
@@ -121,6 +121,11 @@ class Watchdog:
             return False
         self._late.add(run.id)
         return True
+
+    def running(self) -> Iterator[Run]:
+        """All runs that have begun and not ended."""
+        for run, _ in self._running.values():
+            yield run
 
     def knows(self, run: Run) -> bool:
         """Whether its model has not gone meanwhile."""

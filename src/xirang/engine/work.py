@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from xirang.backends.executable import Executable, WorkerDied, Workers, is_packed
+from xirang.backends.requests import takes_requests
 from xirang.core.batching.shaping import filled
 from xirang.core.run import Done
 from xirang.core.signature import Layout
@@ -15,34 +16,33 @@ from xirang.engine.clock import Clock
 from xirang.engine.contract import Contract
 from xirang.engine.extent import Extent
 from xirang.engine.faults import Work
+from xirang.engine.inner import InnerCalls
+from xirang.engine.member import Member
+from xirang.engine.memory import Place
 from xirang.engine.model import Model
+from xirang.engine.requesting import RequestWork
 from xirang.tensors.assemble import Stack
 from xirang.tensors.packed import OFFSETS, offsets, pack, unpack
 from xirang.tensors.split import Shares, split
-from xirang.tensors.tensor import Array, Tensor, to_array
+from xirang.tensors.tensor import Array, to_array
 
 
-class Member(msgspec.Struct, gc=False):
-    """One request's part in a run.
+def work_of(model: Model, inner: InnerCalls | None = None, place: Place | None = None) -> Work:
+    """What one instance of a model does with a run.
 
-    Attributes:
-        inputs: Name to tensor.
-        extent: Its rows and lengths.
-        wanted: Names of the outputs it asked for.
+    Args:
+        model: Whose.
+        inner: Takes what a model that takes requests wants of the server meanwhile.
+        place: Where the instance's runs take their memory, if that is counted.
     """
-
-    inputs: Mapping[str, Tensor]
-    extent: Extent
-    wanted: Sequence[str]
-
-
-def work_of(model: Model) -> Work:
-    """What one instance of a model does with a run."""
     work: Work
-    if model.shapes.is_ragged:
+    if takes_requests(model.executable):
+        assert inner is not None
+        work = RequestWork(model, inner)
+    elif model.shapes.is_ragged:
         work = PackedWork(model) if is_packed(model.executable) else ListWork(model)
     else:
-        work = TensorWork(model, model.executable)
+        work = TensorWork(model, model.executable, place)
     return work if model.workers is None else WorkerWork(work, model.workers)
 
 
@@ -64,13 +64,15 @@ class WorkerWork:
 class TensorWork:
     """The members' rows stand in one tensor, padded to the run's lengths."""
 
-    def __init__(self, model: Model, executable: Executable) -> None:
+    def __init__(self, model: Model, executable: Executable, place: Place | None = None) -> None:
         """Prepare for a model's runs.
 
         Args:
             model: What to run.
             executable: The copy of it that this instance runs.
+            place: Where its runs take their memory, if that is counted.
         """
+        self._place = place
         signature = model.signature
         self._names = model.output_names
         self._contract = Contract(signature)
@@ -92,22 +94,32 @@ class TensorWork:
         extents = [member.extent for member in members]
         shares = self._shares(extents)
         filler = shares.total - sum(shares.rows)
+        place = self._place
+        take = None if place is None else place.open(shares.total, prod(shares.target))
         inputs = {
             stack.name: stack(
                 [member.inputs[stack.name] for member in members],
                 rows=shares.total - filler,
                 target=shares.target,
                 filler=filler,
+                take=take,
             )
             for stack in self._stacks
         }
         assembled_ns = clock.now_ns()
         wanted = _wanted(members, self._names)
-        outputs = self._executable.run(inputs, wanted)
+        outputs = self._run(inputs, wanted)
         self._contract.check(outputs, wanted)
         ran_ns = clock.now_ns()
         results = _handed_out(split(outputs, shares, self._layouts), members, self._names)
-        return results, _done((started_ns, assembled_ns, ran_ns, clock.now_ns()))
+        memory_bytes = 0 if self._place is None else self._place.peak_bytes
+        return results, _done((started_ns, assembled_ns, ran_ns, clock.now_ns()), memory_bytes)
+
+    def _run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        executable, place = self._executable, self._place
+        if place is None:
+            return executable.run(inputs, wanted)
+        return place.run(executable, inputs, wanted)
 
     def _shares(self, extents: Sequence[Extent]) -> Shares:
         rows = [extent.rows for extent in extents]
@@ -218,10 +230,11 @@ def _handed_out(
     ]
 
 
-def _done(times_ns: tuple[int, int, int, int]) -> Done:
+def _done(times_ns: tuple[int, int, int, int], memory_bytes: int = 0) -> Done:
     started_ns, assembled_ns, ran_ns, ended_ns = times_ns
     return Done(
         ran_ns=ended_ns - started_ns,
         assemble_ns=assembled_ns - started_ns,
         split_ns=ended_ns - ran_ns,
+        memory_bytes=memory_bytes,
     )

@@ -47,11 +47,21 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
         Raises:
             InvalidRequest: The header is not a number.
         """
-        if not asked and (value := headers.get(PRIORITY_HEADER)) is not None:
-            asked = _number(value)
-        if self.grant is None:
-            return asked
-        return self.grant.clamp(asked or PRIORITY_NORMAL)
+        return self.granted(asked or asked_in(headers))
+
+    def granted(self, asked: int) -> int:
+        """The priority that it gets for the one it asks for, or for none with 0."""
+        return asked if self.grant is None else self.grant.clamp(asked or PRIORITY_NORMAL)
+
+
+def asked_in(headers: Mapping[bytes, bytes]) -> int:
+    """The priority that the headers ask for; 0 for none.
+
+    Raises:
+        InvalidRequest: The header is not a number.
+    """
+    value = headers.get(PRIORITY_HEADER)
+    return 0 if value is None else _number(value)
 
 
 def caller_of(exchange: Exchange, keys: Keys | None, model: str) -> Caller:

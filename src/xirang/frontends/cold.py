@@ -4,7 +4,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-import orjson
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -13,26 +12,23 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
-from xirang.frontends import dashboard, errors, openai, openapi
+from xirang.frontends import dashboard, errors, openai, openapi, tei_cold, v1_cold
+from xirang.frontends.documents import object_of, told
+from xirang.frontends.extensions import Extensions
 from xirang.frontends.keys import Grant, Keys
+from xirang.frontends.operating import client_routes
+from xirang.frontends.restricted import Check, api_of_path
 from xirang.frontends.service import ModelInfo, Service, TextModel
 from xirang.observe import exposition
 
-EXTENSIONS = (
-    "binary_tensor_data",
-    "model_configuration",
-    "model_repository",
-    "statistics",
-    "parameters",
-    "schedule_policy",
+OPEN_PATHS = frozenset(
+    ["/", "/metrics", "/openapi.json", "/v2/health/live", "/v2/health/ready", "/health", "/ping"]
 )
-"""Only what works; clients act on these names."""
-
-OPEN_PATHS = frozenset({"/", "/metrics", "/openapi.json", "/v2/health/live", "/v2/health/ready"})
 """What needs no key where the rest does."""
 
-BODY_BYTES_MAX = 1 << 20
 VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
+
+NO_CHECKS: Mapping[str, Check] = {}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -42,6 +38,7 @@ def cold_app(
     texts: Mapping[str, TextModel],
     keys: Keys | None = None,
     managing: Sequence[Route] = (),
+    extensions: Extensions | None = None,
 ) -> Starlette:
     """The application for `uvicorn.Config(app=…)`.
 
@@ -50,35 +47,58 @@ def cold_app(
         texts: Name to text model.
         keys: One of them is needed, but for `OPEN_PATHS`; None: nobody is asked.
         managing: Routes that change the server; with keys, they need one that may.
+        extensions: Of the protocol.
     """
+    extensions = extensions or Extensions()
     return _app(
         [
             Route("/", _front_page),
             Route("/metrics", _metrics(service)),
             Route("/openapi.json", _document(service, texts)),
             *dashboard.routes(service, version=_version()),
-            *_server_routes(service),
+            *_server_routes(service, extensions),
+            *client_routes(service, extensions),
             *_model_routes(service),
-            *_openai_routes(texts),
+            *v1_cold.routes(service, texts),
+            *tei_cold.routes(service, texts, version=_version()),
         ],
         keys,
         managing,
+        extensions.http_checks,
     )
 
 
-def admin_app(service: Service, keys: Keys | None, managing: Sequence[Route]) -> Starlette:
+def admin_app(
+    service: Service,
+    keys: Keys | None,
+    managing: Sequence[Route],
+    extensions: Extensions | None = None,
+) -> Starlette:
     """The application for a port of its own: what operators ask, and what changes the server.
 
     Args:
         service: What it tells of.
         keys: One of them is needed, but for `OPEN_PATHS`; None: nobody is asked.
         managing: Routes that change the server; with keys, they need one that may.
+        extensions: Of the protocol.
     """
-    told = [Route("/metrics", _metrics(service)), *_server_routes(service)]
-    return _app(told, keys, managing)
+    extensions = extensions or Extensions()
+    asked = [Route("/metrics", _metrics(service)), *_server_routes(service, extensions)]
+    asked += client_routes(service, extensions)
+    return _app(asked, keys, managing, extensions.http_checks)
 
 
-def _app(routes: list[Route], keys: Keys | None, managing: Sequence[Route]) -> Starlette:
+def metrics_app(service: Service) -> Starlette:
+    """The application for a port on which there is nothing but metrics."""
+    return _app([Route("/metrics", _metrics(service))], None, ())
+
+
+def _app(
+    routes: list[Route],
+    keys: Keys | None,
+    managing: Sequence[Route],
+    checks: Mapping[str, Check] = NO_CHECKS,
+) -> Starlette:
     if keys is not None:
         managing = [
             Route(route.path, KeyCheck(route.app, keys.admin), methods=list(route.methods or ()))
@@ -95,6 +115,8 @@ def _app(routes: list[Route], keys: Keys | None, managing: Sequence[Route]) -> S
         },
     )
     app.router.redirect_slashes = False
+    if checks:
+        app.add_middleware(ApiCheck, checks=checks)
     if keys is not None:
         app.add_middleware(KeyCheck, check=keys.of)
     return app
@@ -113,9 +135,34 @@ class KeyCheck:
             try:
                 self._check(dict(scope["headers"]))
             except XirangError as error:
+                form = _form_of(scope["path"])
+                await _response(*form(error))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+class ApiCheck:
+    """Lets only those at a restricted API who bring its header."""
+
+    def __init__(self, app: ASGIApp, checks: Mapping[str, Check]) -> None:
+        self._app = app
+        self._checks = checks
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or hand on."""
+        check = self._checks.get(api_of_path(scope["path"])) if scope["type"] == "http" else None
+        if check is not None:
+            try:
+                check(dict(scope["headers"]))
+            except XirangError as error:
                 await _response(*errors.error_response(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _form_of(path: str) -> errors.Refusal:
+    """How what is wrong is told: OpenAI's clients have a form of their own."""
+    return openai.error_response if path.startswith("/v1/") else errors.error_response
 
 
 def _is_open(path: str) -> bool:
@@ -123,7 +170,7 @@ def _is_open(path: str) -> bool:
 
 
 async def _front_page(_: Request) -> Response:
-    return _json(
+    return told(
         {
             "name": "xirang",
             "version": _version(),
@@ -135,6 +182,7 @@ async def _front_page(_: Request) -> Response:
                 "POST /v2/repository/index",
                 "GET /v1/models",
                 "POST /v1/embeddings",
+                "POST /embed",
                 "GET /metrics",
                 "GET /dashboard",
                 "GET /openapi.json",
@@ -155,30 +203,31 @@ def _metrics(service: Service) -> Endpoint:
 def _document(service: Service, texts: Mapping[str, TextModel]) -> Endpoint:
     async def document(_: Request) -> Response:
         models = [service.model(name) for name in service.model_names()]
-        return _json(openapi.document(models, texts, version=_version()))
+        return told(openapi.document(models, texts, version=_version()))
 
     return document
 
 
-def _server_routes(service: Service) -> list[Route]:
+def _server_routes(service: Service, extensions: Extensions) -> list[Route]:
     async def server(_: Request) -> Response:
-        return _json({"name": "xirang", "version": _version(), "extensions": EXTENSIONS})
+        names = extensions.names
+        return told({"name": "xirang", "version": _version(), "extensions": names})
 
     async def live(_: Request) -> Response:
-        return _health(is_well=service.is_live())
+        return _health("live", is_well=service.is_live())
 
     async def ready(_: Request) -> Response:
-        return _health(is_well=service.is_ready())
+        return _health("ready", is_well=service.is_ready())
 
     async def index(request: Request) -> Response:
-        only_ready = _only_ready(await _body(request))
-        return _json(service.index(only_ready=only_ready))
+        only_ready = _only_ready(await object_of(request))
+        return told(service.index(only_ready=only_ready))
 
     async def statistics(_: Request) -> Response:
-        return _json(service.statistics())
+        return told(service.statistics())
 
     async def costs(_: Request) -> Response:
-        return _json(service.costs())
+        return told(service.costs())
 
     return [
         Route("/v2", server),
@@ -198,7 +247,7 @@ def _model_routes(service: Service) -> list[Route]:
         return service.model(request.path_params["model"], None if number is None else str(number))
 
     async def metadata(request: Request) -> Response:
-        return _json(_metadata(asked(request)))
+        return told(_metadata(asked(request)))
 
     async def ready(request: Request) -> Response:
         try:
@@ -206,11 +255,11 @@ def _model_routes(service: Service) -> list[Route]:
         except (UnknownModel, NotReady):
             is_ready = False
         if is_ready:
-            return _health(is_well=True)
-        return _json({"error": "Model version not ready"}, 400)
+            return told({"name": request.path_params["model"], "ready": True})
+        return told({"error": "Model version not ready"}, 400)
 
     async def config(request: Request) -> Response:
-        return _json(asked(request).config)
+        return told(asked(request).config)
 
     async def statistics(request: Request) -> Response:
         try:
@@ -218,12 +267,12 @@ def _model_routes(service: Service) -> list[Route]:
         except UnknownModel as error:
             # Triton's status and words; its clients' tests look for them.
             name = request.path_params["model"]
-            raise InvalidRequest(f"requested model '{name}' is not available") from error
-        told, number = service.statistics(name), request.path_params.get("version")
+            raise InvalidRequest(_not_available(service, name)) from error
+        counted, number = service.statistics(name), request.path_params.get("version")
         of_version = [
-            e for e in told["model_stats"] if number is None or e["version"] == str(number)
+            e for e in counted["model_stats"] if number is None or e["version"] == str(number)
         ]
-        return _json({"model_stats": of_version})
+        return told({"model_stats": of_version})
 
     async def infer(_: Request) -> Response:
         raise HTTPException(405, headers={"allow": "POST"})
@@ -236,31 +285,18 @@ def _model_routes(service: Service) -> list[Route]:
             Route(prefix + "/ready", ready),
             Route(prefix + "/config", config),
             Route(prefix + "/stats", statistics),
-            # A POST on it is hot, and never comes here.
+            # A POST on one of these is hot, and never comes here.
             Route(prefix + "/infer", infer, methods=VERBS_NOT_POST),
+            Route(prefix + "/generate", infer, methods=VERBS_NOT_POST),
+            Route(prefix + "/generate_stream", infer, methods=VERBS_NOT_POST),
         )
     ]
 
 
-def _openai_routes(texts: Mapping[str, TextModel]) -> list[Route]:
-    async def models(_: Request) -> Response:
-        return _json({"object": "list", "data": [openai.model_card(name) for name in texts]})
-
-    async def model(request: Request) -> Response:
-        name = request.path_params["model"]
-        if name not in texts:
-            error = UnknownModel(f"The model '{name}' does not exist")
-            return _response(*openai.error_response(error))
-        return _json(openai.model_card(name))
-
-    async def embeddings(_: Request) -> Response:
-        raise HTTPException(405, headers={"allow": "POST"})
-
-    return [
-        Route("/v1/models", models),
-        Route("/v1/models/{model:path}", model),
-        Route("/v1/embeddings", embeddings, methods=VERBS_NOT_POST),
-    ]
+def _not_available(service: Service, name: str) -> str:
+    if name in service.model_names():
+        return f"requested model version is not available for model '{name}'"
+    return f"requested model '{name}' is not available"
 
 
 def _metadata(model: ModelInfo) -> dict[str, Any]:
@@ -276,24 +312,8 @@ def _metadata(model: ModelInfo) -> dict[str, Any]:
     }
 
 
-async def _body(request: Request) -> bytes:
-    parts, size_bytes = [], 0
-    async for part in request.stream():
-        parts.append(part)
-        size_bytes += len(part)
-        if size_bytes > BODY_BYTES_MAX:
-            raise errors.TooLarge(f"the body is larger than {BODY_BYTES_MAX} bytes")
-    return b"".join(parts)
-
-
-def _only_ready(body: bytes) -> bool:
-    if not body:
-        return False
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    only_ready = document.get("ready", False) if type(document) is dict else None
+def _only_ready(document: Mapping[str, Any]) -> bool:
+    only_ready = document.get("ready", False)
     if type(only_ready) is not bool:
         raise InvalidRequest("the body must be an object whose 'ready' is true or false")
     return only_ready
@@ -306,12 +326,9 @@ def _version() -> str:
         return "0"
 
 
-def _health(*, is_well: bool) -> Response:
-    return Response(status_code=200 if is_well else 400, media_type="text/plain")
-
-
-def _json(content: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(content), status, media_type="application/json")
+def _health(state: str, *, is_well: bool) -> Response:
+    # The status is enough for most; KServe's client reads the body, which is the specification's.
+    return told({state: is_well}, 200 if is_well else 400)
 
 
 def _response(status: int, headers: bytes, body: bytes) -> Response:
@@ -321,7 +338,7 @@ def _response(status: int, headers: bytes, body: bytes) -> Response:
 
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    response = _json({"error": error.detail}, error.status_code)
+    response = told({"error": error.detail}, error.status_code)
     response.headers.update(error.headers or {})
     return response
 
@@ -335,4 +352,4 @@ async def _gone(_: Request, _error: Exception) -> Response:
 
 
 async def _unexpected_error(_: Request, _error: Exception) -> Response:
-    return _json({"error": "internal error; the server's log has the details"}, 500)
+    return told({"error": "internal error; the server's log has the details"}, 500)

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
 from uvicorn.server import ServerState
 
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.headers import Line
 
 PIPELINE_MAX = 64
 """Unanswered requests of one connection, above which it is not read from."""
@@ -114,6 +115,13 @@ class OrderedProtocol(HttpToolsProtocol):
         if self._turns and self._turns[0] is exchange:
             self._advance()
 
+    def hold(self, exchange: Exchange, size_bytes: int) -> bool:
+        """Count bytes of a request; returns whether there is room for them."""
+        memory = self.memory
+        exchange.held_bytes += size_bytes
+        memory.held_bytes += size_bytes
+        return memory.held_bytes <= memory.bytes_max
+
     def _release(self, exchange: Exchange) -> None:
         self.memory.held_bytes -= exchange.held_bytes
         exchange.held_bytes = 0
@@ -126,6 +134,16 @@ class OrderedProtocol(HttpToolsProtocol):
         if not self.transport.is_closing():
             self._advance()
 
+    def _begin_cold(self, lines: list[Line]) -> None:
+        """A head for the ASGI application has come; what only uvicorn needs is made now."""
+        url, expects = self.url, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += lines
+        # With no cycle before it, uvicorn hands the new one to `_start_asgi_task` at once.
+        super().on_headers_complete()
+        self.headers = []  # trailers must not join the headers that the application looks at
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         turn = ColdTurn(cycle, app)
         self._line_up(turn)
@@ -137,6 +155,12 @@ class OrderedProtocol(HttpToolsProtocol):
         if self._is_draining and self._turns[-1] is turn:
             turn.cycle.keep_alive = False
         super()._start_asgi_task(turn.cycle, turn.app)
+
+    def _drop_unfinished(self, turn: ColdTurn) -> None:
+        """The rest of its body will not come: its application would wait forever."""
+        if turn.cycle.more_body and not turn.cycle.response_started:
+            turn.abandon()
+            self._turns.pop()
 
     def _line_up(self, turn: Exchange | ColdTurn) -> None:
         self._turns.append(turn)

@@ -16,11 +16,14 @@ from starlette.types import ASGIApp
 from xirang.config import GRPC_PORT, Config
 from xirang.core.admission.tenants import Allowance
 from xirang.errors import InvalidSetting
-from xirang.frontends.cold import admin_app, cold_app
+from xirang.frontends.cold import admin_app, cold_app, metrics_app
 from xirang.frontends.dawdlers import Dawdlers
-from xirang.frontends.exchange import Match
+from xirang.frontends.exchange import Exchange, Match
+from xirang.frontends.extensions import Extensions, extensions_of
+from xirang.frontends.following import exchanges
 from xirang.frontends.http import serve_protocol
 from xirang.frontends.keys import Keys, load_keys
+from xirang.frontends.operating import turning_routes
 from xirang.frontends.repository import managing_routes
 from xirang.frontends.routes import hot_routes
 from xirang.frontends.service import Repository, Service, TextModel
@@ -46,18 +49,21 @@ class Doors:
         """
         self._config = config
         self._keys: Keys | None = load_keys(Path(config.keys)) if config.keys else None
+        self.extensions = extensions_of(config)
         self._tls = _tls(config)
         self._connections_max = _connections_max(config.connections_max)
         self._listeners = [listen(config.host, config.http_port)]
         self._servers: list[_Server] = []
         self._watches: list[Dawdlers] = []
         self._grpc: GrpcDoor | None = None
-        if config.admin_port:
-            try:
+        try:
+            if config.admin_port:
                 self._listeners.append(listen(config.admin_host, config.admin_port))
-            except InvalidSetting:
-                self._listeners[0].close()
-                raise
+            if config.metrics_port:
+                self._listeners.append(listen(config.host, config.metrics_port))
+        except InvalidSetting:
+            self.__exit__()
+            raise
 
     @property
     def url(self) -> str:
@@ -92,14 +98,16 @@ class Doors:
         self, service: Service, texts: Mapping[str, TextModel], repository: Repository
     ) -> "asyncio.Future[Any]":
         """Answer; returns what is done when nobody answers any more."""
-        managing = managing_routes(repository)
+        keys, extensions = self._keys, self.extensions
+        managing = [*managing_routes(repository), *turning_routes(service, extensions)]
         has_own_port = bool(self._config.admin_port)
-        cold = cold_app(service, texts, self._keys, () if has_own_port else managing)
-        self._servers = [self._server(hot_routes(service, texts, self._keys), cold)]
-        if self._config.admin_port:
-            self._servers.append(
-                self._server(_nothing_hot, admin_app(service, self._keys, managing))
-            )
+        cold = cold_app(service, texts, keys, () if has_own_port else managing, extensions)
+        self._servers = [self._server(hot_routes(service, texts, keys, extensions), cold)]
+        if has_own_port:
+            app = admin_app(service, keys, managing, extensions)
+            self._servers.append(self._server(_nothing_hot, app))
+        if self._config.metrics_port:
+            self._servers.append(self._server(_nothing_hot, metrics_app(service)))
         loop = asyncio.get_running_loop()
         self._watches = [
             Dawdlers(
@@ -109,7 +117,7 @@ class Doors:
         ]
         pairs = zip(self._servers, self._listeners, strict=True)
         self._grpc = grpc_door(
-            self._config, service, self._keys, None if has_own_port else repository
+            self._config, service, keys, None if has_own_port else repository, extensions
         )
         serving = [server.serve(sockets=[own]) for server, own in pairs]
         if self._grpc is not None:
@@ -127,12 +135,13 @@ class Doors:
             self._grpc.shut(0 if by_force else self._config.exit_timeout_s)
 
     def _server(self, match: Match, app: ASGIApp) -> "_Server":
-        config, tls = self._config, self._tls
+        config, tls, witness = self._config, self._tls, self.extensions.witness
         protocol = serve_protocol(
             match,
             body_bytes_max=config.body_mib_max << 20,
             connections_max=self._connections_max,
             memory_bytes_max=config.memory_mib_max << 20,
+            exchange=Exchange if witness is None else exchanges(witness),
         )
         return _Server(
             uvicorn.Config(
@@ -150,7 +159,11 @@ class Doors:
 
 
 def grpc_door(
-    config: Config, service: Service, keys: Keys | None, repository: Repository | None
+    config: Config,
+    service: Service,
+    keys: Keys | None,
+    repository: Repository | None,
+    extensions: Extensions | None = None,
 ) -> "GrpcDoor | None":
     """The gRPC server on the running loop, if one is wanted and grpcio is there."""
     if config.grpc_port < 0:
@@ -164,10 +177,17 @@ def grpc_door(
         log.info("no gRPC, because grpcio is not installed: pip install 'xirang[grpc]'")
         return None
     return GrpcDoor(
-        Servicer(service, keys, repository, memory_bytes_max=config.memory_mib_max << 20),
+        Servicer(
+            service,
+            keys,
+            repository,
+            memory_bytes_max=config.memory_mib_max << 20,
+            extensions=extensions,
+        ),
         host=config.host,
         port=config.grpc_port,
         message_bytes_max=config.grpc_message_mib_max << 20,
+        compression=config.grpc_compression,
         certificate=(
             (Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes())
             if config.tls_certificate

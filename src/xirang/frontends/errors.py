@@ -1,10 +1,12 @@
 """What went wrong, as an HTTP answer: status, headers and a JSON body."""
 
 import logging
+from collections.abc import Callable, Mapping
 
 import orjson
 
 from xirang.errors import ModelFailed, NotReady, TooBusy, Unauthorized, XirangError
+from xirang.observe.logs import identity_of
 
 RETRY_AFTER_NS = 1_000_000_000
 """Told when nothing better is known."""
@@ -14,7 +16,12 @@ MESSAGE_LENGTH_MAX = 1000
 
 JSON_TYPE = b"content-type: application/json\r\n"
 
+Refusal = Callable[[BaseException], tuple[int, bytes, bytes]]
+"""From an error to status, header lines and body."""
+
 _NO_RETRY = b"x-should-retry: false\r\n"
+
+_ABOUT = "xirang_about"
 
 _logger = logging.getLogger(__name__)
 
@@ -43,6 +50,9 @@ class NoRoom(XirangError):
     status = 503
 
 
+NO_ROOM = "too many bytes of requests are in memory; come back later"
+
+
 class UnsupportedEncoding(XirangError):
     """The body comes in a Content-Encoding that is not read here."""
 
@@ -60,11 +70,38 @@ def error_response(error: BaseException) -> tuple[int, bytes, bytes]:
     return status, JSON_TYPE + error_headers(error), error_body(message)
 
 
+def refusal_of(route: object) -> Refusal:
+    """How a route tells what is wrong: in its own form, if it has one."""
+    own: Refusal = getattr(route, "refusal", error_response)
+    return own
+
+
+def refusal(
+    error: BaseException, route: object, headers: Mapping[bytes, bytes]
+) -> tuple[int, bytes, bytes]:
+    """An error as a route tells it: status, header lines and body.
+
+    Args:
+        error: What is wrong.
+        route: Which was asked; None for none.
+        headers: Of the request.
+    """
+    return refusal_of(route)(about(error, headers))
+
+
+def about(error: BaseException, headers: Mapping[bytes, bytes]) -> BaseException:
+    """The error, with what its line in the log shall say of the request it is about."""
+    if not isinstance(error, XirangError):
+        setattr(error, _ABOUT, identity_of(headers))
+    return error
+
+
 def describe(error: BaseException) -> tuple[int, str]:
     """Status and text of an error; one that is ours to mend goes to the log, not to the client."""
     if isinstance(error, XirangError):
         return error.status, str(error)[:MESSAGE_LENGTH_MAX]
-    _logger.error("unexpected error while answering a request", exc_info=error)
+    told = getattr(error, _ABOUT, {})
+    _logger.error("unexpected error while answering a request", exc_info=error, extra=told)
     return 500, "internal error; the server's log has the details"
 
 

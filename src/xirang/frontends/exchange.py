@@ -3,6 +3,9 @@
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from xirang.engine.call import Reply
+from xirang.frontends.headers import Headers
+
 
 class Wire(Protocol):
     """Where answered exchanges go."""
@@ -10,13 +13,16 @@ class Wire(Protocol):
     def answered(self, exchange: "Exchange") -> None:
         """Send its response when its turn has come."""
 
+    def hold(self, exchange: "Exchange", size_bytes: int) -> bool:
+        """Count bytes until it is answered; returns whether there is room for them."""
+
 
 class Exchange:
     """A POST on a hot URL. It is answered exactly once, now or later, by `respond`.
 
     Attributes:
         url: As it stood in the request line.
-        headers: Names in lower case; of a repeated one the last.
+        headers: Without the body's length.
         body: All of it, content coding removed.
         on_disconnect: Called when the client goes away before the answer.
         status: Of the response; 0 before `respond`.
@@ -26,8 +32,11 @@ class Exchange:
         echo: A header line that the connection adds, for HTTP/1.0 clients that asked to keep it.
         awaits_continue: The client holds the body back until it is told to continue.
         begun_ns: When its head was there, on the engine's clock: its budget runs from then.
-        held_bytes: What its body takes of the memory for requests; given back with the answer.
+        held_bytes: What it takes of the memory for requests; given back with the answer.
+        is_followed: Whether a witness sees what becomes of it: see `following.py`.
     """
+
+    is_followed = False
 
     __slots__ = (
         "awaits_continue",
@@ -48,7 +57,7 @@ class Exchange:
     def __init__(self, wire: Wire | None, url: bytes, headers: Mapping[bytes, bytes]) -> None:
         self.wire = wire
         self.url = url
-        self.headers = headers
+        self.headers = headers if isinstance(headers, Headers) else Headers(headers.items())
         self.body = b""
         self.on_disconnect: Callable[[], object] | None = None
         self.status = 0
@@ -67,6 +76,10 @@ class Exchange:
         if self.wire is not None:
             self.wire.answered(self)
 
+    def follow(self, reply: Reply, model: str, identity: str = "") -> Reply:
+        """What takes a call's answer; of a followed exchange the witness sees it first."""
+        return reply
+
     def abandon(self) -> None:
         """The client has gone away: whatever was begun for it may stop."""
         self.wire = None
@@ -80,5 +93,18 @@ def degraded(lacks: str) -> bytes:
 
 
 Route = Callable[[Exchange], None]
+MakeExchange = Callable[[Wire | None, bytes, Mapping[bytes, bytes]], Exchange]
+
+
+def welcome_of(route: object) -> Route:
+    """How a route looks at a head before its body has come, if it does; it raises what is wrong."""
+    own: Route = getattr(route, "welcome", _everybody)
+    return own
+
+
+def _everybody(_exchange: Exchange) -> None:
+    """Its body decides."""
+
+
 Match = Callable[[bytes], Route | None]
 """From a URL, query and all, to the route that answers a POST on it."""

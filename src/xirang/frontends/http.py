@@ -10,11 +10,12 @@ from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from xirang.engine.clock import MonotonicClock
-from xirang.errors import InvalidRequest, XirangError
+from xirang.errors import InvalidRequest
 from xirang.frontends.compression import decompress
 from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
-from xirang.frontends.errors import Dawdled, HeadTooLarge, NoRoom, TooLarge, error_response
-from xirang.frontends.exchange import Exchange, Match, Route
+from xirang.frontends.errors import NO_ROOM, Dawdled, HeadTooLarge, NoRoom, TooLarge, refusal
+from xirang.frontends.exchange import Exchange, MakeExchange, Match, Route, welcome_of
+from xirang.frontends.headers import Headers, Line, without_upgrade
 
 BODY_BYTES_MAX = 64 << 20
 MEMORY_BYTES_MAX = 1 << 30
@@ -22,6 +23,9 @@ HEAD_BYTES_MAX = 64 << 10
 """Request line and headers; nginx takes 32 KiB, node 16 KiB. Trailers are counted with them."""
 FRAMING_MAX = 8
 """Bytes around each byte of a body; chunks of one byte have five. More is only noise."""
+DROPPED_BYTES_MAX = 1 << 20
+"""The body of a request that is turned away by its head: up to here it is read and dropped, so that
+the connection goes on; a longer one is not waited for."""
 
 
 class FastProtocol(OrderedProtocol):
@@ -31,9 +35,11 @@ class FastProtocol(OrderedProtocol):
         match: From a URL to the route that answers a POST on it.
         body_bytes_max: Of a request, as sent and as decompressed.
         now_ns: The engine's clock.
+        exchange: Makes one of a head.
     """
 
     match: ClassVar[Match]
+    exchange: ClassVar[MakeExchange]
     now_ns: ClassVar[Callable[[], int]]
     body_bytes_max: ClassVar[int] = BODY_BYTES_MAX
 
@@ -50,6 +56,8 @@ class FastProtocol(OrderedProtocol):
         self._chunks: bytes | list[bytes] | None = None
         self._is_in_head = False
         self._fed_bytes = 0
+        self._headers = Headers()  # of the request before this one: most often the same again
+        self._length = b""  # of the body, as announced
         # Nothing more that comes in will be answered.
         self._is_deaf = False
 
@@ -80,15 +88,16 @@ class FastProtocol(OrderedProtocol):
         if self._should_upgrade():
             self.handle_websocket_upgrade()
             return
-        method, version = self.parser.get_method(), self.parser.get_http_version().encode()
-        head = [b"%b %b HTTP/%b" % (method, self.url, version)]
-        if not self.parser.should_keep_alive():
-            head.append(b"connection: close")
-        left_out = {b"upgrade", b"connection"}
-        head += (b"%b: %b" % pair for pair in self.headers if pair[0] not in left_out)
+        parser = self.parser
+        if parser.get_method() == b"CONNECT":
+            self._refuse(InvalidRequest("this is no proxy"))
+            return
+        version = parser.get_http_version().encode()
+        start = b"%b %b HTTP/%b" % (parser.get_method(), self.url, version)
+        head = without_upgrade(start, self._all_lines(), closes=not parser.should_keep_alive())
         self.parser = httptools.HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self.data_received(b"\r\n".join((*head, b"", rest)))
+        self.data_received(head + rest)
 
     def on_message_begin(self) -> None:
         """The first byte of a request; what only ASGI needs is made in `_begin_cold`."""
@@ -97,52 +106,73 @@ class FastProtocol(OrderedProtocol):
         self.cycle = None  # type: ignore[assignment]
         self.expect_100_continue = False
         self._exchange = None
+        self._length = b""
         self._is_in_head = True
         self._fed_bytes = 0
         self.owes_since = self.loop.time()
         self.owed_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header line."""
-        self.headers.append((name.lower(), value))
+        """One header line; the one that differs where all else is alike is kept apart."""
+        name = name.lower()
+        if name == b"content-length":
+            self._length = value
+        else:
+            self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:
         """Decide whether the request is hot, and whether its body is welcome."""
         self._is_in_head = False
         if self._is_deaf:
             return
-        headers = dict(self.headers)
+        headers = self._headers
+        if headers.lines != self.headers:
+            headers = self._headers = Headers(self.headers)
         if b"expect" in headers:
             self.expect_100_continue = headers[b"expect"].lower() == b"100-continue"
         if b"upgrade" in headers and self.parser.should_upgrade() and not self._should_upgrade():
             return
-        size_bytes = int(headers.get(b"content-length", 0))
+        size_bytes = int(self._length or 0)
         if size_bytes > self.body_bytes_max:
             self._refuse(self._too_large())
             return
         route = type(self).match(self.url)
         if route is None or self.parser.get_method() != b"POST":
-            self._begin_cold()
+            self._begin_cold(self._all_lines())
             return
         if self.memory.held_bytes + size_bytes > self.memory.bytes_max:
-            self._refuse(NoRoom(_NO_ROOM))
+            self._refuse(NoRoom(NO_ROOM))
             return
-        self._route = route
-        self._begin_hot(Exchange(self, self.url, headers))
+        self._begin_hot(type(self).exchange(self, self.url, headers), route)
 
-    def _begin_hot(self, exchange: Exchange) -> None:
+    def _begin_hot(self, exchange: Exchange, route: Route) -> None:
         exchange.begun_ns = type(self).now_ns()
-        self._exchange = exchange
+        self._exchange, self._route = exchange, route
         self._chunks = None
         if not self.parser.should_keep_alive():
             exchange.is_kept_alive = False
         elif b"connection" in exchange.headers and self.parser.get_http_version() == "1.0":
             exchange.echo = b"connection: keep-alive\r\n"
         self._line_up(exchange)
+        try:
+            welcome_of(route)(exchange)
+        except Exception as error:
+            self._turn_away(exchange, route, error)
+            return
         if self.expect_100_continue:
             exchange.awaits_continue = True
             if self._turns[0] is exchange:
                 self._continue(exchange)
+
+    def _turn_away(self, exchange: Exchange, route: Route, error: Exception) -> None:
+        """Answer before the body has come, which nobody wants any more."""
+        is_short = int(self._length or 0) <= DROPPED_BYTES_MAX and not (
+            self.expect_100_continue or b"transfer-encoding" in exchange.headers
+        )
+        if is_short and exchange.is_kept_alive:
+            exchange.respond(*refusal(error, route, exchange.headers))
+        else:
+            self._refuse(error)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -154,8 +184,10 @@ class FastProtocol(OrderedProtocol):
             self._refuse(self._too_large())
         elif exchange is None:
             super().on_body(body)
-        elif not self._hold(exchange, len(body)):
-            self._refuse(NoRoom(_NO_ROOM))
+        elif exchange.status:
+            return  # it was turned away by its head
+        elif not self.hold(exchange, len(body)):
+            self._refuse(NoRoom(NO_ROOM))
         elif self._chunks is None:
             self._chunks = body
         elif isinstance(self._chunks, list):
@@ -174,6 +206,8 @@ class FastProtocol(OrderedProtocol):
             return
         assert route is not None
         self._exchange = None
+        if exchange.status:
+            return  # it was turned away by its head
         exchange.awaits_continue = False
         # The client has announced that nothing follows.
         self._is_deaf = not exchange.is_kept_alive
@@ -188,29 +222,16 @@ class FastProtocol(OrderedProtocol):
             route(exchange)
         except Exception as error:  # one request's fault is not the connection's
             if not exchange.status:
-                exchange.respond(*error_response(error))
+                exchange.respond(*refusal(error, route, exchange.headers))
 
     def _unpack(self, exchange: Exchange, coding: bytes) -> None:
         packed = exchange.body
         exchange.body = decompress(packed, coding, bytes_max=self.body_bytes_max)
-        if not self._hold(exchange, len(exchange.body) - len(packed)):
-            raise NoRoom(_NO_ROOM)
+        if not self.hold(exchange, len(exchange.body) - len(packed)):
+            raise NoRoom(NO_ROOM)
 
-    def _hold(self, exchange: Exchange, size_bytes: int) -> bool:
-        """Count bytes of a body; returns whether there is room for them."""
-        memory = self.memory
-        exchange.held_bytes += size_bytes
-        memory.held_bytes += size_bytes
-        return memory.held_bytes <= memory.bytes_max
-
-    def _begin_cold(self) -> None:
-        url, headers, expects = self.url, self.headers, self.expect_100_continue
-        super().on_message_begin()
-        self.url, self.expect_100_continue = url, expects
-        self.headers += headers
-        # With no cycle before it, uvicorn hands the new one to `_start_asgi_task` at once.
-        super().on_headers_complete()
-        self.headers = []  # trailers must not join the headers that the application looks at
+    def _all_lines(self) -> list[Line]:
+        return self.headers + ([(b"content-length", self._length)] if self._length else [])
 
     def _complete_cold(self) -> None:
         if self.cycle is not None:
@@ -227,7 +248,7 @@ class FastProtocol(OrderedProtocol):
     def _too_large(self) -> TooLarge:
         return TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
 
-    def _refuse(self, error: XirangError) -> None:
+    def _refuse(self, error: Exception) -> None:
         """Answer, in turn, that the connection cannot go on, and listen no more."""
         if self._is_deaf:
             return
@@ -236,7 +257,7 @@ class FastProtocol(OrderedProtocol):
         self._chunks = None
         exchange, self._exchange = self._exchange, None
         cycle: RequestResponseCycle | None = self.cycle
-        if cycle is not None and cycle.response_complete:
+        if (exchange and exchange.status) or (cycle is not None and cycle.response_complete):
             self.transport.close()  # answered before all of it had come: there is no second answer
             return
         if exchange is None:
@@ -246,16 +267,7 @@ class FastProtocol(OrderedProtocol):
             self._turns.append(exchange)
         exchange.is_kept_alive = False
         exchange.awaits_continue = False
-        exchange.respond(*error_response(error))
-
-    def _drop_unfinished(self, turn: ColdTurn) -> None:
-        """The rest of its body will not come: its application would wait forever."""
-        if turn.cycle.more_body and not turn.cycle.response_started:
-            turn.abandon()
-            self._turns.pop()
-
-
-_NO_ROOM = "too many bytes of requests are in memory; come back later"
+        exchange.respond(*refusal(error, type(self).match(self.url), exchange.headers))
 
 
 def serve_protocol(
@@ -265,6 +277,7 @@ def serve_protocol(
     connections_max: int = CONNECTIONS_MAX,
     memory_bytes_max: int = MEMORY_BYTES_MAX,
     now_ns: Callable[[], int] = MonotonicClock.now_ns,
+    exchange: MakeExchange = Exchange,
 ) -> type[FastProtocol]:
     """The class for `uvicorn.Config(http=…)`.
 
@@ -274,6 +287,7 @@ def serve_protocol(
         connections_max: Open at once; one more gets 503.
         memory_bytes_max: Of all bodies together that are unfinished or unanswered; beyond it 503.
         now_ns: The engine's clock, from which a request's budget runs.
+        exchange: Makes one of a head: some are followed.
     """
     members = {
         "match": staticmethod(match),
@@ -281,5 +295,6 @@ def serve_protocol(
         "connections_max": connections_max,
         "memory": Memory(memory_bytes_max),
         "now_ns": staticmethod(now_ns),
+        "exchange": staticmethod(exchange),
     }
     return type("FastProtocol", (FastProtocol,), members)

@@ -4,30 +4,38 @@ from functools import partial
 from typing import Any
 
 from xirang.core.event import Function
-from xirang.engine.call import Answer, Call
+from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends import explaining
-from xirang.frontends.budget import tightest
-from xirang.frontends.caller import caller_of
-from xirang.frontends.compression import compress, preferred
-from xirang.frontends.errors import error_response
+from xirang.frontends.compression import compress
+from xirang.frontends.delivery import Delivery
+from xirang.frontends.errors import NO_ROOM, NoRoom, about, error_response
 from xirang.frontends.exchange import Exchange, degraded
+from xirang.frontends.extensions import Extensions
+from xirang.frontends.forwarding import with_headers
 from xirang.frontends.keys import Keys
 from xirang.frontends.kserve import InferRequest, decode, decode_raw
 from xirang.frontends.kserve_answer import encode, model_part
 from xirang.frontends.service import Service
-from xirang.frontends.timing import Stopwatch, is_asked
+from xirang.frontends.timing import Stopwatch
+from xirang.frontends.wishes import Wishes, wishes_of
 
 
 class InferRoute:
     """Answers infer requests for one model as one URL names it."""
 
-    __slots__ = ("_keys", "_model_parts", "_name", "_service", "_version")
+    __slots__ = ("_extensions", "_keys", "_model_parts", "_name", "_service", "_version")
 
     def __init__(
-        self, service: Service, name: str, version: str | None, keys: Keys | None = None
+        self,
+        service: Service,
+        name: str,
+        version: str | None,
+        keys: Keys | None = None,
+        extensions: Extensions | None = None,
     ) -> None:
         self._service = service
+        self._extensions = extensions or Extensions()
         self._keys = keys
         self._name = name
         self._version = version
@@ -35,40 +43,69 @@ class InferRoute:
 
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; its answer comes later, by `_answer`."""
-        caller = caller_of(exchange, self._keys, self._name)
+        wishes = self._wishes(exchange)
         if not self._model_parts:
             self._part(self._service.model(self._name, self._version).version)
         request = self._decode(exchange)
-        budget_ns = tightest(request.budget_ns, exchange.headers)
+        if request.placed_bytes:
+            _hold(exchange, request.placed_bytes)
+        budget_ns = wishes.budget_of(request.budget_ns)
         stopwatch = None
-        if (request.is_timed or is_asked(exchange)) and not self._service.is_off(Function.TIMING):
+        if (wishes.is_timed or request.is_timed) and not self._service.is_off(Function.TIMING):
             stopwatch = Stopwatch(
                 exchange.begun_ns,
                 budget_ns or self._service.model(self._name, self._version).budget_ns,
                 self._service.now_ns,
             )
+        delivery = None
+        if (special := request.wanted.special) is not None:
+            model = self._service.model(self._name, self._version)
+            delivery = self._extensions.delivery(special, model)
+        reply: Reply = partial(self._answer, exchange, request, wishes, stopwatch, delivery)
+        if exchange.is_followed:
+            reply = exchange.follow(reply, self._name, request.id)
+        about = request.about
+        if (forward := self._extensions.http_forward) is not None:
+            about = with_headers(about, exchange.headers, forward)
         call = Call(
             self._name,
             request.inputs,
-            partial(self._answer, exchange, request, stopwatch),
+            reply,
             self._version,
             request.wanted.names,
             budget_ns,
-            caller.priority(request.priority, exchange.headers),
-            caller.client,
-            caller.tenant,
-            caller.fast,
+            wishes.priority_of(request.priority),
+            wishes.client,
+            wishes.tenant,
+            wishes.fast,
             exchange.begun_ns,
+            about,
         )
         exchange.on_disconnect = self._service.submit(call).cancel
+
+    def welcome(self, exchange: Exchange) -> None:
+        """Look at a head, before its body has come.
+
+        Raises:
+            XirangError: It will not be served, whatever its body says.
+        """
+        self._wishes(exchange)
+
+    def _wishes(self, exchange: Exchange) -> Wishes:
+        headers = exchange.headers
+        if headers.reader is not self:
+            headers.read = wishes_of(exchange, self._keys, self._name)
+            headers.reader = self
+        wishes: Wishes = headers.read
+        return wishes
 
     def _decode(self, exchange: Exchange) -> InferRequest:
         header = exchange.headers.get(b"inference-header-content-length")
         if header is None:
             if exchange.body:
-                return decode(exchange.body)
+                return decode(exchange.body, None, self._extensions.regions)
         elif header != b"0":
-            return decode(exchange.body, _length(header))
+            return decode(exchange.body, _length(header), self._extensions.regions)
         return decode_raw(exchange.body, self._service.model(self._name, self._version))
 
     def _part(self, version: str) -> bytes:
@@ -86,7 +123,9 @@ class InferRoute:
         self,
         exchange: Exchange,
         request: InferRequest,
+        wishes: Wishes,
         stopwatch: Stopwatch | None,
+        delivery: Delivery | None,
         answer: Answer | XirangError,
     ) -> None:
         """The reply of a call; whatever goes wrong here goes to this one client."""
@@ -98,7 +137,7 @@ class InferRoute:
             return
         try:
             headers, body = encode(
-                answer.outputs,
+                answer.outputs if delivery is None else delivery(answer.outputs),
                 request.wanted,
                 identity=request.id,
                 model=self._part_of(answer),
@@ -106,16 +145,15 @@ class InferRoute:
             )
             if answer.lacks:
                 headers += degraded(answer.lacks)
-            accepted = exchange.headers.get(b"accept-encoding")
-            if accepted is not None and (coding := preferred(accepted)) is not None:
-                body = compress(body, coding)
-                headers += b"content-encoding: %b\r\n" % coding.encode()
+            if wishes.coding is not None:
+                body = compress(body, wishes.coding)
+                headers += b"content-encoding: %b\r\n" % wishes.coding.encode()
             if stopwatch is not None:
                 headers += stopwatch.line(answer)
-            if explaining.is_asked(exchange) and not self._service.is_off(Function.TIMING):
+            if wishes.is_explained and not self._service.is_off(Function.TIMING):
                 headers += explaining.line(answer)
         except Exception as error:
-            exchange.respond(*error_response(error))
+            exchange.respond(*error_response(about(error, exchange.headers)))
         else:
             exchange.respond(200, headers, body)
 
@@ -129,6 +167,12 @@ class InferRoute:
         if request.is_explained and not self._service.is_off(Function.TIMING):
             found |= explaining.parameters(answer)
         return found or None
+
+
+def _hold(exchange: Exchange, size_bytes: int) -> None:
+    """Count what a request took out of shared memory as if it had come with it."""
+    if exchange.wire is not None and not exchange.wire.hold(exchange, size_bytes):
+        raise NoRoom(NO_ROOM)
 
 
 def _length(header: bytes) -> int:

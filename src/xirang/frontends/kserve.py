@@ -4,15 +4,20 @@ Nothing here knows HTTP; the JSON head and the binary tensors behind it are the 
 every door that speaks v2.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
 import msgspec
 import orjson
 
+from xirang.backends.requests import About
 from xirang.errors import InvalidRequest
+from xirang.frontends.about import about_of
 from xirang.frontends.service import ModelInfo
+from xirang.frontends.shared_memory import NO_REGIONS, Place, Regions
+from xirang.frontends.special import Special, place_of, special_of
 from xirang.frontends.tensor_forms import (
     COPY_BYTES_MAX,
     from_binary,
@@ -39,11 +44,13 @@ class Wanted(msgspec.Struct, frozen=True):
         names: None for all.
         binary: Those of `names` to be sent as binary.
         is_binary_default: The form of outputs when none are named.
+        special: What is asked of some of them beside that; None if nothing is.
     """
 
     names: tuple[str, ...] | None = None
     binary: frozenset[str] = frozenset()
     is_binary_default: bool = False
+    special: Special | None = None
 
     def is_binary(self, name: str) -> bool:
         """Whether that output goes out as binary."""
@@ -61,6 +68,8 @@ class InferRequest(msgspec.Struct, frozen=True, gc=False):
         priority: 1 is the highest, 0 the model's default.
         is_timed: The answer shall say where the time went.
         is_explained: And why it came when it came.
+        placed_bytes: What was copied for it out of shared memory.
+        about: What models may want to know of it besides its tensors; None for nothing.
     """
 
     id: str
@@ -70,6 +79,8 @@ class InferRequest(msgspec.Struct, frozen=True, gc=False):
     priority: int = 0
     is_timed: bool = False
     is_explained: bool = False
+    placed_bytes: int = 0
+    about: About | None = None
 
 
 class _Blob(msgspec.Struct, frozen=True):
@@ -82,23 +93,38 @@ class _Blob(msgspec.Struct, frozen=True):
     size_bytes: int
 
 
+class _Placed(msgspec.Struct, frozen=True):
+    """An input whose elements lie in shared memory."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+    count: int
+    place: Place
+
+
 class _Head(msgspec.Struct):
     """A parsed JSON head: the request, and the inputs whose bytes are still to be bound."""
 
     request: InferRequest
     blobs: list[_Blob] = []
     blob_bytes: int = 0
+    placed: list[_Placed] = []
 
 
-def decode(body: bytes, header_length: int | None = None) -> InferRequest:
+def decode(
+    body: bytes, header_length: int | None = None, regions: Regions = NO_REGIONS
+) -> InferRequest:
     """The request in a body of JSON, or of a JSON head with binary tensors behind it.
 
     Args:
         body: All of it.
         header_length: Bytes of the JSON head, above 0; None when all is JSON.
+        regions: Of shared memory, in which inputs may lie.
 
     Raises:
         InvalidRequest: The body contradicts the protocol; the message says where.
+        UnknownRegion: An input lies in a region that there is not.
     """
     if header_length is None:
         head = _parse(body)
@@ -107,6 +133,9 @@ def decode(body: bytes, header_length: int | None = None) -> InferRequest:
                 f"'binary_data_size' of input '{head.blobs[0].name}' needs the header "
                 "Inference-Header-Content-Length"
             )
+        if head.placed:
+            size_bytes = _fetch(head.placed, regions, head.request.inputs)
+            return msgspec.structs.replace(head.request, placed_bytes=size_bytes)
         return head.request
     if not 0 < header_length <= len(body):
         raise InvalidRequest(
@@ -120,10 +149,10 @@ def decode(body: bytes, header_length: int | None = None) -> InferRequest:
             if len(_heads) >= HEADS_KEPT_MAX:
                 _heads.clear()
             _heads[text] = known
-    return _bind(known, body, header_length)
+    return _bind(known, body, header_length, regions)
 
 
-def _bind(head: _Head, body: bytes, offset: int) -> InferRequest:
+def _bind(head: _Head, body: bytes, offset: int, regions: Regions) -> InferRequest:
     if len(body) - offset != head.blob_bytes:
         raise InvalidRequest(
             f"the 'binary_data_size' of all inputs add up to {head.blob_bytes} bytes, "
@@ -142,6 +171,7 @@ def _bind(head: _Head, body: bytes, offset: int) -> InferRequest:
             data = memoryview(body)[offset:end]
         inputs[blob.name] = Tensor(blob.datatype, blob.shape, data)
         offset = end
+    placed_bytes = _fetch(head.placed, regions, inputs) if head.placed else 0
     return InferRequest(
         request.id,
         inputs,
@@ -150,10 +180,22 @@ def _bind(head: _Head, body: bytes, offset: int) -> InferRequest:
         request.priority,
         request.is_timed,
         request.is_explained,
+        placed_bytes,
+        request.about,
     )
 
 
-def _strings_of(blob: _Blob, view: memoryview) -> bytes | memoryview | list[bytes]:
+def _fetch(placed: list[_Placed], regions: Regions, inputs: dict[str, Tensor]) -> int:
+    """Copy inputs out of shared memory; how many bytes they are."""
+    size_bytes = sum(each.place.size_bytes for each in placed)
+    regions.bound(size_bytes)
+    for each in placed:
+        view = memoryview(regions.read(each.place))
+        inputs[each.name] = Tensor(each.datatype, each.shape, _strings_of(each, view))
+    return size_bytes
+
+
+def _strings_of(blob: _Blob | _Placed, view: memoryview) -> bytes | memoryview | list[bytes]:
     try:
         return from_binary(view, blob.datatype, blob.count)
     except InvalidRequest as error:
@@ -204,7 +246,7 @@ def _parse(text: bytes) -> _Head:
     try:
         document = orjson.loads(text)
     except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
+        document = _with_non_finite(text, error)
     if type(document) is not dict:
         raise InvalidRequest("the request JSON must be an object with 'inputs'")
     identity = document.get("id", "")
@@ -217,7 +259,8 @@ def _parse(text: bytes) -> _Head:
     if (parameters := document.get("parameters")) is not None:
         told, is_binary_default = _parameters(parameters)
     wanted = _wanted(document.get("outputs"), is_binary_default=is_binary_default)
-    head = _Head(InferRequest(identity, {}, wanted, *told))
+    about = about_of(identity, document.get("parameters"))
+    head = _Head(InferRequest(identity, {}, wanted, *told, about=about))
     may_hold_bool = _may_hold_bool(text)
     names: set[str] = set()
     for element in inputs:
@@ -226,6 +269,16 @@ def _parse(text: bytes) -> _Head:
             raise InvalidRequest(f"input '{name}' already exists in request")
         names.add(name)
     return head
+
+
+def _with_non_finite(text: bytes, error: orjson.JSONDecodeError) -> Any:
+    """The same, where `NaN` and `Infinity` stand for numbers: Triton's client writes them so."""
+    if b"NaN" in text or b"Infinity" in text:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            pass  # the first reader says better what is wrong
+    raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
 
 
 def _may_hold_bool(text: bytes) -> bool:
@@ -263,13 +316,14 @@ def _content(name: str, element: dict[str, Any], head: _Head, *, may_hold_bool: 
     shape = shape_of(element.get("shape"))
     count = prod(shape)
     parameters = element.get("parameters")
-    size_bytes = None if parameters is None else _blob_size(parameters)
-    if ("data" in element) == (size_bytes is not None):
-        given = "none of them" if size_bytes is None else "'data' 'binary_data_size'"
-        raise InvalidRequest(
-            "Input must set only one of the following fields: 'data', 'binary_data_size' in "
-            f"'parameters'. But set {given}"
-        )
+    size_bytes, place = _DATA if parameters is None else _elsewhere(parameters)
+    if ("data" in element) + (size_bytes is not None) + (place is not None) != 1:
+        raise InvalidRequest(_where_it_lies(element, size_bytes, place))
+    if place is not None:
+        if datatype != "BYTES":
+            refuse_size(place.size_bytes, datatype, count)
+        head.placed.append(_Placed(name, datatype, shape, count, place))
+        return
     if size_bytes is None:
         data = from_json(
             element["data"], datatype, count, rank=len(shape), may_hold_bool=may_hold_bool
@@ -300,25 +354,32 @@ def shape_of(value: Any) -> tuple[int, ...]:
     return tuple(value)
 
 
-def _blob_size(parameters: Any) -> int | None:
+_Elsewhere = tuple[int | None, Place | None]
+_DATA: _Elsewhere = (None, None)
+
+
+def _elsewhere(parameters: Any) -> _Elsewhere:
+    """How many binary bytes an input has, or where it lies in shared memory."""
     if type(parameters) is not dict:
         raise InvalidRequest("'parameters' must be an object")
-    refuse_shared_memory(parameters)
-    if "binary_data_size" not in parameters:
-        return None
-    return _unsigned(parameters, "binary_data_size")
+    size_bytes = None
+    if "binary_data_size" in parameters:
+        size_bytes = _unsigned(parameters, "binary_data_size")
+    return size_bytes, place_of(parameters)
 
 
-def refuse_shared_memory(parameters: Iterable[str]) -> None:
-    """Refuse a tensor whose parameters, of these names, place it in a shared region.
-
-    Raises:
-        InvalidRequest: They do.
-    """
-    if any(key.startswith("shared_memory_") for key in parameters):
-        raise InvalidRequest(
-            "shared memory regions are not served here; send the tensor as 'data' or as binary"
-        )
+def _where_it_lies(element: Mapping[str, Any], size_bytes: int | None, place: Place | None) -> str:
+    given = {
+        "'data'": "data" in element,
+        "'binary_data_size'": size_bytes is not None,
+        "'shared_memory_region'": place is not None,
+    }
+    words = " ".join(field for field, is_set in given.items() if is_set)
+    return (
+        "Input must set only one of the following fields: 'data', 'binary_data_size' in "
+        "'parameters', 'shared_memory_region' in 'parameters'. "
+        f"But {f'set {words}' if words else 'no field is set'}"
+    )
 
 
 def _unsigned(parameters: dict[str, Any], key: str) -> int:
@@ -337,6 +398,16 @@ def _boolean(parameters: dict[str, Any], key: str) -> bool:
 
 _Told = tuple[int | None, int, bool, bool]
 _NOTHING_TOLD: _Told = (None, 0, False, False)
+
+
+def told_of(parameters: Mapping[str, Any]) -> tuple[int | None, int]:
+    """Budget and priority that parameters of a request tell; None and 0 where they do not.
+
+    Raises:
+        InvalidRequest: A parameter is reserved, or not of its type.
+    """
+    (budget_ns, priority, *_), _ = _parameters(parameters)
+    return budget_ns, priority
 
 
 def _parameters(parameters: Any) -> tuple[_Told, bool]:
@@ -366,28 +437,22 @@ def _wanted(outputs: Any, *, is_binary_default: bool) -> Wanted:
     if type(outputs) is not list:
         raise InvalidRequest("'outputs' must be an array of objects with a 'name'")
     forms: dict[str, bool] = {}
+    asked: dict[str, dict[str, Any]] = {}
     for element in outputs:
-        if type(element) is not dict or type(element.get("name")) is not str:
+        if type(element) is not dict or type(name := element.get("name")) is not str:
             raise InvalidRequest("each of 'outputs' must be an object with a 'name', a string")
-        forms.setdefault(element["name"], _is_binary(element))
+        if (parameters := element.get("parameters")) is None:
+            forms.setdefault(name, False)
+            continue
+        if type(parameters) is not dict:
+            raise InvalidRequest(f"output '{name}': 'parameters' must be an object")
+        forms.setdefault(name, _boolean(parameters, "binary_data"))
+        if len(parameters) > ("binary_data" in parameters):
+            asked.setdefault(name, parameters)
     names = tuple(forms)
-    return Wanted(names, frozenset(name for name in names if forms[name]))
+    binary = frozenset(name for name in names if forms[name])
+    return Wanted(names, binary, special=special_of(asked) if asked else None)
 
 
 _ALL_JSON = Wanted()
 _ALL_BINARY = Wanted(is_binary_default=True)
-
-
-def _is_binary(output: dict[str, Any]) -> bool:
-    parameters = output.get("parameters")
-    if parameters is None:
-        return False
-    if type(parameters) is not dict:
-        raise InvalidRequest(f"output '{output['name']}': 'parameters' must be an object")
-    refuse_shared_memory(parameters)
-    if parameters.get("classification", 0) != 0:
-        raise InvalidRequest(
-            f"output '{output['name']}': classification is not served here; "
-            "ask for the tensor and rank it in the client"
-        )
-    return _boolean(parameters, "binary_data")

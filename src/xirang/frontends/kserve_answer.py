@@ -66,9 +66,12 @@ def encode(
     pieces: list[bytes] = []
     blobs: list[bytes] = []
     is_all, some = wanted.names is None and wanted.is_binary_default, wanted.binary
+    placed = () if wanted.special is None else wanted.special.places
     for name, array in outputs.items():
         template = _templates.get((name, array.dtype, array.shape)) or _template(name, array)
-        if is_all or name in some:
+        if name in placed:  # the client finds its elements in shared memory
+            pieces.append(template.opening[:-1] + b"}")
+        elif is_all or name in some:
             blob = to_binary(array, template.datatype)
             blobs.append(blob)
             pieces.append(template.binary or _binary(template.opening, len(blob)))

@@ -6,37 +6,22 @@ example that it answers, so that tools which read such documents can call it wit
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any
 from urllib.parse import quote
 
+from xirang.frontends.openapi_beside import TEI_ERROR, beside_paths
+from xirang.frontends.openapi_operating import operating_paths
+from xirang.frontends.openapi_parts import (
+    BUDGET,
+    ELEMENTS,
+    ERROR,
+    Json,
+    asked,
+    body_of,
+    example_of,
+    plain_text,
+    responses_of,
+)
 from xirang.frontends.service import ModelInfo, TensorSpec, TextModel
-
-Json = dict[str, Any]
-
-NUMBERS_MAX = 64
-"""A model of larger examples is shown without one."""
-
-_REFUSALS = {
-    400: "what was wrong with the request, and what was expected",
-    401: "an API key is needed, and this is none",
-    403: "the API key does not allow this",
-    404: "no such model or version",
-    405: "another method was expected",
-    408: "the rest of the request did not come in time",
-    413: "the body is too large",
-    429: "the queue is full; `Retry-After` says when to come back",
-    431: "the head is too large",
-    500: "the model failed",
-    501: "a Content-Encoding that is not read here",
-    503: "the server is loading or draining, or holds too many bytes of requests",
-    504: "the latency budget is spent",
-}
-_BUDGET = {
-    "name": "X-Request-Timeout-Ms",
-    "in": "header",
-    "description": "latency budget of this request, in milliseconds",
-    "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1_000_000_000},
-}
 
 
 def document(models: Sequence[ModelInfo], texts: Mapping[str, TextModel], *, version: str) -> Json:
@@ -50,38 +35,39 @@ def document(models: Sequence[ModelInfo], texts: Mapping[str, TextModel], *, ver
     paths: Json = {**_server_paths(), **_model_paths()}
     for model in models:
         paths[f"/v2/models/{quote(model.name, safe='')}/infer"] = {"post": _infer(model)}
-    if texts:
-        paths["/v1/embeddings"] = {"post": _embeddings(list(texts))}
+    paths |= operating_paths() | beside_paths(models, texts)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "xirang",
             "version": version,
-            "description": "Open Inference Protocol v2 and OpenAI's embeddings.",
+            "description": "Open Inference Protocol v2, and the forms of OpenAI, TEI and KServe.",
         },
         "paths": paths,
-        "components": {"schemas": {"Error": _ERROR, "InferResponse": _INFER_RESPONSE}},
+        "components": {
+            "schemas": {"Error": ERROR, "TeiError": TEI_ERROR, "InferResponse": _INFER_RESPONSE}
+        },
     }
 
 
 def _server_paths() -> Json:
     return {
-        "/v2": {"get": _asks("serverMetadata", "name, version and extensions")},
-        "/v2/health/live": {"get": _empty("serverLive", "whether the process works")},
-        "/v2/health/ready": {"get": _empty("serverReady", "whether every model serves")},
-        "/v2/models/stats": {"get": _asks("statistics", "statistics of all models")},
-        "/v2/xirang/costs": {"get": _asks("costs", "device time and padding by model and tenant")},
+        "/v2": {"get": asked("serverMetadata", "name, version and extensions")},
+        "/v2/health/live": {"get": asked("serverLive", "whether the process works")},
+        "/v2/health/ready": {"get": asked("serverReady", "whether every model serves")},
+        "/v2/models/stats": {"get": asked("statistics", "statistics of all models")},
+        "/v2/xirang/costs": {"get": asked("costs", "device time and padding by model and tenant")},
         "/v2/repository/index": {
             "post": {
-                **_asks("index", "the models and their state", kind="array"),
-                "requestBody": _body(
+                **asked("index", "the models and their state", kind="array"),
+                "requestBody": body_of(
                     {"type": "object", "properties": {"ready": {"type": "boolean"}}},
                     is_required=False,
                 ),
             }
         },
-        "/v1/models": {"get": _asks("textModels", "the models that make embeddings")},
-        "/metrics": {"get": _text("metrics", "Prometheus text")},
+        "/v1/models": {"get": asked("textModels", "the models that make embeddings")},
+        "/metrics": {"get": plain_text("metrics", "Prometheus text")},
     }
 
 
@@ -93,10 +79,10 @@ def _model_paths() -> Json:
         ("/config", "modelConfig", "configuration of a model, and what was found out about it"),
         ("/stats", "modelStatistics", "statistics of a model"),
     ):
-        paths[f"/v2/models/{{model}}{path}"] = {"parameters": [model], "get": _asks(identity, text)}
+        paths[f"/v2/models/{{model}}{path}"] = {"parameters": [model], "get": asked(identity, text)}
     paths["/v2/models/{model}/ready"] = {
         "parameters": [model],
-        "get": _empty("modelReady", "whether a model serves"),
+        "get": asked("modelReady", "whether a model serves"),
     }
     return paths
 
@@ -125,22 +111,22 @@ def _infer(model: ModelInfo) -> Json:
             },
         },
     }
-    example = _example(model.inputs)
+    example = example_of(model.inputs)
     if example is not None:
         schema["examples"] = [{"inputs": example}]
     return {
         "operationId": f"infer {model.name}",
         "summary": f"run {model.name} ({model.platform})",
-        "parameters": [_BUDGET],
-        "requestBody": _body(schema),
-        "responses": _responses({"$ref": "#/components/schemas/InferResponse"}),
+        "parameters": [BUDGET],
+        "requestBody": body_of(schema),
+        "responses": responses_of({"$ref": "#/components/schemas/InferResponse"}),
     }
 
 
 def _tensor(spec: TensorSpec) -> Json:
     sizes = [{"type": "integer", "minimum": 1} if n < 0 else {"const": n} for n in spec.shape]
     count = prod(spec.shape) if all(n >= 0 for n in spec.shape) else None
-    data: Json = {"type": "array", "items": _ELEMENTS.get(spec.datatype, {"type": "number"})}
+    data: Json = {"type": "array", "items": ELEMENTS.get(spec.datatype, {"type": "number"})}
     if count is not None:
         data |= {"minItems": count, "maxItems": count}
     return {
@@ -160,89 +146,6 @@ def _tensor(spec: TensorSpec) -> Json:
     }
 
 
-def _example(specs: Sequence[TensorSpec]) -> list[Json] | None:
-    """One row of ones, four where a size may vary: what most models take."""
-    tensors = []
-    for spec in specs:
-        shape = [1 if axis == 0 else 4 for axis in range(len(spec.shape))]
-        shape = [known if size < 0 else size for size, known in zip(spec.shape, shape, strict=True)]
-        if prod(shape) > NUMBERS_MAX or spec.datatype == "FP16":
-            return None
-        element: Any = {"BYTES": "text", "BOOL": True}.get(spec.datatype, 1)
-        tensors.append(
-            {
-                "name": spec.name,
-                "shape": shape,
-                "datatype": spec.datatype,
-                "data": [element] * prod(shape),
-            }
-        )
-    return tensors
-
-
-def _embeddings(names: Sequence[str]) -> Json:
-    schema = {
-        "type": "object",
-        "required": ["model", "input"],
-        "properties": {
-            "model": {"enum": list(names)},
-            "input": {
-                "anyOf": [
-                    {"type": "string", "minLength": 1},
-                    {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1},
-                ]
-            },
-            "encoding_format": {"enum": ["float", "base64"]},
-        },
-        "examples": [{"model": names[0], "input": "a river in spring"}],
-    }
-    return {
-        "operationId": "embeddings",
-        "summary": "vectors of texts, in OpenAI's form",
-        "parameters": [_BUDGET],
-        "requestBody": _body(schema),
-        "responses": _responses({"type": "object", "required": ["data", "model", "usage"]}),
-    }
-
-
-def _asks(identity: str, text: str, *, kind: str = "object") -> Json:
-    return {"operationId": identity, "summary": text, "responses": _responses({"type": kind})}
-
-
-def _empty(identity: str, text: str) -> Json:
-    responses = {"200": {"description": "yes"}, "400": {"description": "no"}}
-    return {"operationId": identity, "summary": text, "responses": responses}
-
-
-def _text(identity: str, text: str) -> Json:
-    content = {"text/plain": {"schema": {"type": "string"}}}
-    response = {"description": text, "content": content}
-    return {"operationId": identity, "summary": text, "responses": {"200": response}}
-
-
-def _body(schema: Json, *, is_required: bool = True) -> Json:
-    return {"required": is_required, "content": {"application/json": {"schema": schema}}}
-
-
-def _responses(schema: Json) -> Json:
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    refusals = {
-        str(status): {"description": text, "content": error} for status, text in _REFUSALS.items()
-    }
-    answer = {"description": "the answer", "content": {"application/json": {"schema": schema}}}
-    return {"200": answer, **refusals}
-
-
-_ERROR: Json = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "description": "a sentence; on /v1 OpenAI's object with the sentence in `message`",
-            "type": ["string", "object"],
-        }
-    },
-}
 _INFER_RESPONSE: Json = {
     "type": "object",
     "required": ["model_name", "model_version", "outputs"],
@@ -273,17 +176,4 @@ _PARAMETERS: Json = {
     },
     "additionalProperties": {"type": ["string", "number", "boolean"]},
     "propertyNames": {"not": {"pattern": "^triton_"}},
-}
-_ELEMENTS: Mapping[str, Json] = {
-    "BOOL": {"type": "boolean"},
-    "BYTES": {"type": "string"},
-    **{
-        f"{sign}INT{bits}": {
-            "type": "integer",
-            "minimum": 0 if sign else -(2 ** (bits - 1)),
-            "maximum": 2 ** (bits if sign else bits - 1) - 1,
-        }
-        for sign in ("", "U")
-        for bits in (8, 16, 32, 64)
-    },
 }

@@ -5,7 +5,10 @@ from typing import Any, Protocol
 
 from xirang.core.event import Function
 from xirang.engine.call import Call
-from xirang.tensors.tensor import Tensor
+from xirang.tensors.tensor import Array, Tensor
+from xirang.text.folder import TextFolder
+from xirang.text.task import Task
+from xirang.text.tokenizer import Manner, Tokens
 
 
 class TensorSpec(Protocol):
@@ -66,6 +69,10 @@ class ModelInfo(Protocol):
     @property
     def config(self) -> Mapping[str, Any]:
         """Its configuration, in the shape of Triton's JSON."""
+
+    @property
+    def labels(self) -> Mapping[str, Sequence[str]]:
+        """Output name to the names of its classes, where they are known."""
 
 
 class Ticket(Protocol):
@@ -164,15 +171,23 @@ class Repository(Protocol):
 
 
 class TextModel(Protocol):
-    """A model that reads text, with its tokenizer."""
+    """A model that reads text, with its tokenizer; see `xirang.text.tokenizer.TextModel`."""
 
     @property
-    def embedding_output(self) -> str:
-        """Name of the output that holds the embedding."""
+    def task(self) -> Task:
+        """What it is for."""
+
+    @property
+    def output(self) -> str:
+        """Name of the output that holds its answer."""
+
+    @property
+    def hidden(self) -> str:
+        """Name of the output with one vector a token; empty if there is none."""
 
     @property
     def dimension(self) -> int:
-        """Length of an embedding."""
+        """Values of its answer."""
 
     @property
     def vocabulary_size(self) -> int:
@@ -182,12 +197,44 @@ class TextModel(Protocol):
     def length_max(self) -> int:
         """Most tokens of one text."""
 
-    def encode(self, text: str) -> list[int]:
-        """The text's token ids; may be called from a thread.
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of its classes."""
+
+    @property
+    def folder(self) -> TextFolder:
+        """What its folder says of pooling, prompts and labels."""
+
+    def encode(self, text: str, manner: Manner = ..., /) -> Tokens:
+        """A text's tokens; may be called from a thread.
 
         Raises:
-            InvalidRequest: Too long, and truncation is off.
+            TextTooLong: And cutting is off.
+            InvalidRequest: There is no prompt of that name.
         """
 
-    def inputs(self, ids: Sequence[int]) -> dict[str, Tensor]:
-        """The model's input tensors for one text of those ids."""
+    def encode_pair(self, first: str, second: str, manner: Manner = ..., /) -> Tokens:
+        """The tokens of two texts that are read together.
+
+        Raises:
+            TextTooLong: And cutting is off.
+        """
+
+    def pieces(self, text: str, *, has_specials: bool) -> list[dict[str, Any]]:
+        """A text's tokens, each with where it stands in the text."""
+
+    def decode(self, ids: Sequence[int], *, has_specials: bool) -> str:
+        """The text of token ids."""
+
+    def prompt(self, name: str | None) -> str:
+        """What is put before a text.
+
+        Raises:
+            InvalidRequest: There is no prompt of that name.
+        """
+
+    def pooled(self, hidden: Array, *, is_normalised: bool) -> Array:
+        """The vector of a text from the states of its tokens."""
+
+    def inputs(self, tokens: Tokens) -> dict[str, Tensor]:
+        """The model's input tensors for one text of those tokens."""

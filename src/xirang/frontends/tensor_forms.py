@@ -215,7 +215,8 @@ def to_json(array: NDArray[Any], datatype: str) -> bytes:
         return _strings_to_json(array)
     if datatype == "FP16":
         raise InvalidRequest(
-            "sending FP16 data via JSON is not supported. Please use the binary data format"
+            "sending FP16 data via JSON is not supported. "
+            "Please use the binary data format for output"
         )
     flat = array.reshape(-1)
     if not flat.flags.c_contiguous:

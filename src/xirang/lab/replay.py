@@ -17,7 +17,9 @@ from xirang.core.scheduler import Scheduler
 from xirang.lab.simulator_result import Tally
 from xirang.observe.recorder import FAST_BITS, ROWS_BITS, TRIGGERS, RecordedScheduler
 from xirang.observe.recording import (
+    CLASS_BIT,
     FIELDS,
+    LEVEL_BIT,
     InvalidRecording,
     Kind,
     ModelEntry,
@@ -115,30 +117,44 @@ def _feed(scheduler: Scheduler, recording: Recording, turn: Turn) -> None:
                 scheduler.submit(request, now_ns=record.at_ns)
             case Kind.MODEL:
                 entry = recording.model(record)
-                scheduler.add_model(entry.name, entry.policy, CostModel.of(entry.cost))
+                cost = CostModel.of(entry.cost)
+                scheduler.add_model(entry.name, entry.policy, cost, entry.memory)
             case Kind.REMOVE:
                 scheduler.remove_model(recording.model(record).name)
-            case Kind.CANCEL:
-                scheduler.cancel(record.id, now_ns=record.at_ns)
-            case Kind.COMPLETE:
-                scheduler.complete(record.id, now_ns=record.at_ns, outcome=outcome_of(record))
-            case Kind.SUSPEND:
-                scheduler.suspend(record.id)
-            case Kind.DRAIN:
-                scheduler.drain()
-            case Kind.LOOK:
-                scheduler.snapshot(now_ns=record.at_ns)
+            case _:
+                _tell(scheduler, record)
     scheduler.poll(now_ns=turn.at_ns)
+
+
+def _tell(scheduler: Scheduler, record: Record) -> None:
+    """A fact that its record says all about."""
+    match record.kind:
+        case Kind.CANCEL:
+            scheduler.cancel(record.id, now_ns=record.at_ns)
+        case Kind.COMPLETE:
+            scheduler.complete(record.id, now_ns=record.at_ns, outcome=outcome_of(record))
+        case Kind.SUSPEND:
+            scheduler.suspend(record.id)
+        case Kind.EXTEND:
+            scheduler.extend(record.id, record.first)
+        case Kind.CAPACITY:
+            scheduler.resize_pool(record.first)
+        case Kind.DRAIN:
+            scheduler.drain()
+        case Kind.LOOK:
+            scheduler.snapshot(now_ns=record.at_ns)
 
 
 def outcome_of(record: Record) -> Outcome:
     """How the run of a record ended; whose fault it was is not recorded."""
     if record.small == 1:
-        return Done(record.first, record.second, record.third)
-    return Failed(is_out_of_memory=record.small == 2)
+        return Done(record.first, record.second, record.third, record.extra << 10)
+    return Failed(is_out_of_memory=record.small == 2, memory_bytes=record.extra << 10)
 
 
 PRIORITY_MASK = 63
+TRIGGER_MASK = (1 << LEVEL_BIT) - 1
+ID_MASK = (1 << CLASS_BIT) - 1
 FAST_OF = {bits: fast for fast, bits in FAST_BITS.items()}
 
 
@@ -217,26 +233,39 @@ class _Happened:
                 run = self._running.pop(record.id)
                 self.tallies[run.model].on_end(run, record.at_ns)
                 self.ended.append(RunEnded(run, outcome_of(record), record.at_ns))
-        run_record: Record | None = None
+        run_id = 0
         for record in turn.decisions:
             if record.kind == Kind.RUN:
-                run_record = record
-                self._running[record.id] = self._run(record)
-            elif record.kind == Kind.MEMBERS and run_record is not None:
-                self._join(run_record.id, record.ids)
-            elif record.kind == Kind.EXPIRE and record.id in self._waiting:
-                expired = self._waiting.pop(record.id)
-                self.tallies[expired.model].on_expire(expired, record.at_ns)
+                run_id = record.id
+            self._decide(record, run_id)
+
+    def _decide(self, record: Record, run_id: int) -> None:
+        """Fold one decision; members come behind the run that they are in."""
+        if record.kind == Kind.RUN:
+            self._running[run_id] = self._run(record)
+        elif record.kind == Kind.MEMBERS and run_id:
+            self._join(run_id, record)
+        elif record.kind == Kind.LEASE and run_id:
+            self._running[run_id] = replace(self._running[run_id], lease_bytes=record.first)
+        elif record.kind == Kind.EXPIRE and record.id in self._waiting:
+            expired = self._waiting.pop(record.id)
+            self.tallies[expired.model].on_expire(expired, record.at_ns)
 
     def _arrive(self, request: Request, *, is_admitted: bool) -> None:
         if is_admitted:
             self._waiting[request.id] = request
         self.tallies[request.model].on_arrival(request, Admitted() if is_admitted else REJECTED)
 
-    def _join(self, run_id: int, ids: tuple[int, ...]) -> None:
-        members = [self._waiting.pop(id) for id in ids if id in self._waiting]
+    def _join(self, run_id: int, record: Record) -> None:
+        members = []
+        for member in record.ids:
+            request = self._waiting.pop(member & ID_MASK, None)
+            if request is not None:
+                request.cost_class = member >> CLASS_BIT
+                members.append(request)
         run = self._running[run_id]
-        self._running[run_id] = replace(run, requests=(*run.requests, *members))
+        requests = (*run.requests, *members)
+        self._running[run_id] = replace(run, requests=requests, depth=record.extra)
 
     def _run(self, record: Record) -> Run:
         return Run(
@@ -246,11 +275,13 @@ class _Happened:
             requests=(),
             rows=record.rows,
             length=record.length,
-            trigger=TRIGGERS[record.small],
+            trigger=TRIGGERS[record.small & TRIGGER_MASK],
             start_ns=record.at_ns,
             predicted_ns=record.first,
             window_ns=record.second,
-            depth=record.third,
+            depth=0,  # its members' record says it
+            threshold_ns=record.third,
+            level=record.small >> LEVEL_BIT,
         )
 
 
@@ -275,11 +306,14 @@ def _words(records: list[Record]) -> str:
         case Kind.RUN:
             return (
                 f"run {record.id} of model {record.model}: {record.rows} rows × {record.length}, "
-                f"{TRIGGERS[record.small].value}, predicted {record.first} ns, "
-                f"window {record.second} ns, {record.third} stay behind"
+                f"{TRIGGERS[record.small & TRIGGER_MASK].value}, predicted {record.first} ns, "
+                f"window {record.second} ns, threshold {record.third} ns"
             )
         case Kind.MEMBERS:
-            return f"requests {', '.join(map(str, record.ids))} in the run"
+            ids = ", ".join(str(member & ID_MASK) for member in record.ids)
+            return f"requests {ids} in the run, {record.extra} stay behind"
+        case Kind.LEASE:
+            return f"run {record.id} has {record.first} bytes"
         case Kind.EXPIRE:
             return f"request {record.id} expires"
         case _:

@@ -18,6 +18,8 @@
       legend: Object.assign({ orientation: "h", y: 1.02, yanchor: "bottom", x: 0 }, layout.legend),
       hoverlabel: { bgcolor: color("--card"), bordercolor: color("--line"), font: { color: color("--ink") } },
     });
+    if (root.dataset.only) delete result.height;
+    for (const shape of result.shapes || []) shape.line = Object.assign({ color: color("--quiet") }, shape.line);
     const lines = { gridcolor: color("--line"), linecolor: color("--line"), zerolinecolor: color("--line") };
     for (const name of new Set(["xaxis", "yaxis", ...Object.keys(layout)])) {
       if (/^[xy]axis\d*$/.test(name)) {
@@ -30,6 +32,8 @@
   function draw() {
     for (const source of document.querySelectorAll("script[data-plot]")) {
       const figure = JSON.parse(source.textContent);
+      const height = figure.layout && figure.layout.height;
+      if (height && !root.dataset.only) document.getElementById(source.dataset.plot).style.height = `${height}px`;
       Plotly.react(source.dataset.plot, figure.data, themed(figure.layout || {}), {
         responsive: true,
         displaylogo: false,
@@ -44,5 +48,15 @@
     draw();
   });
   systemDark.addEventListener("change", draw);
+
+  // Opened as REPORT.html#figure-2,dark,480 the page is that plot, 480 high, for a picture of it.
+  const asked = /^#(figure-\d+),(light|dark),(\d+)$/.exec(window.location.hash);
+  if (asked) {
+    root.dataset.theme = asked[2];
+    root.dataset.only = asked[1];
+    const plot = document.getElementById(asked[1]);
+    plot.closest("section").dataset.only = "";
+    plot.style.height = `${asked[3]}px`;
+  }
   draw();
 })();

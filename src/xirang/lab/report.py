@@ -6,7 +6,7 @@ from anywhere. Plots get their colours in the browser, so a theme change reaches
 
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -73,7 +73,10 @@ class Report:
         self, heading: str, columns: Sequence[str], rows: Sequence[Sequence[Cell]], note: str = ""
     ) -> None:
         """A table; numbers are rounded for reading and stand to the right."""
-        head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
+        head = "".join(
+            f"<th{_words(row[i] for row in rows)}>{html.escape(column)}</th>"
+            for i, column in enumerate(columns)
+        )
         lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
         self._section(heading, f'<div class="wide">{table}</div>', note)
@@ -129,6 +132,11 @@ def shown(value: Cell) -> str:
             return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
         case text:
             return text
+
+
+def _words(cells: Iterable[Cell]) -> str:
+    """What a column's heading stands over: words to the left, numbers to the right."""
+    return ' class="words"' if all(isinstance(cell, str) for cell in cells) else ""
 
 
 def _cell(value: Cell) -> str:

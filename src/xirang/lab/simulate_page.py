@@ -49,6 +49,12 @@ def simulation_report(settings: Mapping[str, Any], outcomes: Sequence[Outcome]) 
         if value is not None and PLAIN.get(name) != value
     )
     report = Report("Simulation", given)
+    show(report, outcomes)
+    return report
+
+
+def show(report: Report, outcomes: Sequence[Outcome]) -> None:
+    """Add all plots and the table to a page."""
     groups = by_point(outcomes)
     rows = [
         [label, o.policy, *(figure(o) for figure in COLUMNS.values())]
@@ -73,7 +79,6 @@ def simulation_report(settings: Mapping[str, Any], outcomes: Sequence[Outcome]) 
         if lines:
             report.figure(heading, _figure(lines, x="time, % of the simulation", y=unit), note)
     report.table("All points", ["load", "policy", *COLUMNS], rows)
-    return report
 
 
 def _plain(value: object) -> str:

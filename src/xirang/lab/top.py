@@ -175,6 +175,7 @@ def picture(url: str, seen: Seen) -> Any:
     state = "going down" if frame["is_draining"] else "live"
     for device in frame["devices"]:
         state += f"  overload level {device['level']} on {device['name']}" * bool(device["level"])
+        state += f"  off: {', '.join(device['off'])}" * bool(device["off"])
     rate, waiting = sum(m.rate for m in models), sum(m.present["waiting"] for m in models)
     head = Text.assemble(
         ("xirang ", "bold"), f"{url}  {state}  {rate:,.0f} requests/s  {waiting:,} waiting"

@@ -14,12 +14,12 @@ from xirang.lab.replay import requests_among
 from xirang.lab.replay_command import simulate as simulate_recorded
 from xirang.lab.report import shown
 from xirang.lab.simulate import add_workload_options, simulate
-from xirang.lab.simulate_page import simulation_report
 from xirang.lab.simulate_report import COLUMNS, Outcome, make_console
 from xirang.lab.simulate_scenarios import completed
 from xirang.lab.simulate_settings import Point, points_of, scenario_of
 from xirang.lab.simulator_result import Tally
 from xirang.lab.tune import Tried, is_better, loadable, search, settings_of, toml_of
+from xirang.lab.tune_page import tune_report
 from xirang.lab.workload import Choice
 from xirang.observe.recording import Recording
 
@@ -88,7 +88,8 @@ def tune_command(given: argparse.Namespace) -> int:
         if not 0 < promise <= 1:
             raise InvalidSetting(f"--promise {promise:g}: expected more than 0, at most 1")
         bench = _recorded(given) if "recording" in words else _described(given)
-        best = _search(console, bench, promise)
+        tried: list[Tried] = []
+        best = _search(console, bench, promise, tried)
         outcomes = [
             bench.simulate("start", bench.start, UNSEEN),
             bench.simulate("tuned", best, UNSEEN),
@@ -104,8 +105,7 @@ def tune_command(given: argparse.Namespace) -> int:
         if output is not None:
             _write_json(output, bench, outcomes, found, promise)
         if page is not None:
-            report = simulation_report({"promise": promise} | settings_of(found.policy), outcomes)
-            report.write(page)
+            tune_report(outcomes, tried, found, promise=promise, model=bench.model).write(page)
             console.print(f"report: {page}")
     except (XirangError, OSError) as error:
         sys.stderr.write(f"xirang tune: {error}\n")
@@ -165,20 +165,19 @@ def _recorded(given: argparse.Namespace) -> Bench:
     return Bench(start, min(budgets_ns, default=1), name, run)
 
 
-def _search(console: Any, bench: Bench, promise: float) -> Policy:
+def _search(console: Any, bench: Bench, promise: float, tried: list[Tried]) -> Policy:
     best = bench.start
-    count = 0
 
     def evaluate(policy: Policy) -> Any:
-        nonlocal count
-        count += 1
-        status.update(f"{count} settings tried")
-        return bench.simulate("", policy, 0).result
+        result = bench.simulate("", policy, 0).result
+        tried.append(Tried(policy, result))
+        status.update(f"{len(tried)} settings tried")
+        return result
 
     with console.status("searching") as status:
-        for tried in search(bench.start, evaluate, promise=promise, budget_ns=bench.budget_ns):
-            best = tried.policy
-    console.print(f"{count} settings tried")
+        for better in search(bench.start, evaluate, promise=promise, budget_ns=bench.budget_ns):
+            best = better.policy
+    console.print(f"{len(tried)} settings tried")
     return best
 
 

@@ -23,8 +23,11 @@ class Explanation:
         run: And for the run.
         instance: Of the model, that ran it.
         priority: Of the lane that it waited in.
+        cost_class: The lane's too: its own device time was predicted to be below 2^this ns.
         trigger: What made the run go.
         window_ms: The window when the run was cut.
+        threshold_ms: Waiting work that would have let the run go at once.
+        level: Of overload of the device then, 0…3.
         left_behind: Requests of the model that stayed in the lanes then.
         budget_ms: Arrival to deadline; None if it had none.
         slack_ms: What was left of it when the run was cut, less the run's predicted time.
@@ -43,6 +46,7 @@ class Explanation:
         padding_share: How much of its part of the batch was padding, 0…1.
         device_share: Its share of the run's time, 0…1, by its own elements.
         device_ms: The time that is.
+        memory_mib: The same share of the memory that the run took; None where that is not known.
         is_answered: Whether it got outputs, not an error.
     """
 
@@ -51,8 +55,11 @@ class Explanation:
     run: int
     instance: int
     priority: int
+    cost_class: int
     trigger: str
     window_ms: float
+    threshold_ms: float
+    level: int
     left_behind: int
     budget_ms: float | None
     slack_ms: float | None
@@ -71,11 +78,15 @@ class Explanation:
     padding_share: float
     device_share: float
     device_ms: float
+    memory_mib: float | None
     is_answered: bool
 
     def as_json(self) -> dict[str, Any]:
         """For headers, parameters and pages; of bounded size."""
-        return asdict(self)
+        told = asdict(self)
+        if self.memory_mib is None:
+            del told["memory_mib"]
+        return told
 
 
 def explain(event: RunEnded, request: Request) -> Explanation:
@@ -92,8 +103,11 @@ def explain(event: RunEnded, request: Request) -> Explanation:
         run=run.id,
         instance=run.instance,
         priority=request.priority,
+        cost_class=request.cost_class,
         trigger=run.trigger.value,
         window_ms=_ms(run.window_ns),
+        threshold_ms=_ms(run.threshold_ns),
+        level=run.level,
         left_behind=run.depth,
         budget_ms=_ms(request.deadline_ns - request.arrival_ns) if has_budget else None,
         slack_ms=_ms(slack_ns) if has_budget else None,
@@ -112,6 +126,7 @@ def explain(event: RunEnded, request: Request) -> Explanation:
         padding_share=0.0 if run.is_ragged else round(1.0 - request.length / max(1, run.length), 4),
         device_share=round(share, 4),
         device_ms=_ms(ran_ns * share),
+        memory_mib=_mib(done.memory_bytes, share),
         is_answered=isinstance(outcome, Done) or request.id not in outcome.guilty,
     )
 
@@ -126,3 +141,8 @@ def explain_id(event: RunEnded, request_id: int) -> Explanation | None:
 
 def _ms(span_ns: float) -> float:
     return round(span_ns / 1e6, 4)
+
+
+def _mib(memory_bytes: int, share: float) -> float | None:
+    # In whole KiB, as a recording keeps them.
+    return round(-(-memory_bytes >> 10) * share / 1024, 3) if memory_bytes else None

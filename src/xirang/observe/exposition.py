@@ -52,9 +52,14 @@ class Page:
         """The lines of one histogram."""
         head, total, lines = f"{name}_bucket{{{labels},", 0, self._lines
         edges = _edges(histogram.bounds, histogram.unit)
+        first = len(lines)
         for edge, count in zip(edges, histogram.counts, strict=True):
             total += count
             lines.append(f"{head}{edge}{total}")
+        if self._is_open and histogram.exemplars:
+            for number, exemplar in sorted(histogram.exemplars.items()):
+                value = f"{exemplar.value / histogram.unit:.9g} {exemplar.unix_ms / 1e3:.3f}"
+                lines[first + number] += f' # {{trace_id="{exemplar.trace}"}} {value}'
         lines += (
             f"{name}_sum{{{labels}}} {histogram.total / histogram.unit:.9g}",
             f"{name}_count{{{labels}}} {total}",

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import NamedTuple
 
 MS = 1_000_000
 SECOND_NS = 1_000 * MS
@@ -15,6 +16,14 @@ SPANS_NS = (
 percentile read between two of them is off by a quarter at worst."""
 
 
+class Exemplar(NamedTuple):
+    """One value of many, its trace, and when it was counted."""
+
+    value: float
+    trace: str
+    unix_ms: int
+
+
 class Histogram:
     """How often values fell between bounds.
 
@@ -23,20 +32,26 @@ class Histogram:
         unit: What one is in the values: 1e9 where they are nanoseconds and people read seconds.
         counts: One more than bounds; the last is of what lies beyond them all.
         total: Sum of the values.
+        exemplars: By the number of their bound, the last of those values that have a trace.
     """
 
-    __slots__ = ("bounds", "counts", "total", "unit")
+    __slots__ = ("bounds", "counts", "exemplars", "total", "unit")
 
     def __init__(self, bounds: Sequence[float], *, unit: float = 1.0) -> None:
         self.bounds = tuple(bounds)
         self.unit = unit
         self.counts = [0] * (len(self.bounds) + 1)
         self.total: float = 0
+        self.exemplars: dict[int, Exemplar] = {}
 
     def add(self, value: float, times: int = 1) -> None:
         """Count one value, or the same several times."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
+
+    def exemplify(self, value: float, trace: str, unix_ms: int) -> None:
+        """A value that was counted has a trace that tells more of it."""
+        self.exemplars[bisect_left(self.bounds, value)] = Exemplar(value, trace, unix_ms)
 
     @property
     def count(self) -> int:

@@ -6,6 +6,7 @@ from xirang.core.event import Function
 from xirang.core.snapshot import DeviceSnapshot, LaneSnapshot, ModelSnapshot, Snapshot
 from xirang.observe.exposition import Page, labels_of
 from xirang.observe.histogram import Histogram
+from xirang.observe.memory_metrics import write_memory
 from xirang.observe.statistics import ModelStatistics, Statistics
 from xirang.observe.triton_metrics import write_triton
 
@@ -115,7 +116,9 @@ def render(
     models = list(statistics.models.values())
     _write_counted(page, models)
     _write_costs(page, statistics)
+    _write_told(page, statistics)
     _write_present(page, snapshot, now_ns)
+    write_memory(page, snapshot.memory)
     page.family("xirang_cache_bytes", "gauge", "What all kept answers take.")
     page.samples("xirang_cache_bytes", [("", statistics.cache_bytes)])
     write_triton(page, statistics, snapshot)
@@ -165,6 +168,20 @@ def _write_costs(page: Page, statistics: Statistics) -> None:
                 for tenant, account in accounts.items()
             ],
         )
+
+
+def _write_told(page: Page, statistics: Statistics) -> None:
+    for name, text, tally in (
+        (
+            "xirang_spans_total",
+            "Spans of traced requests, by what became of them.",
+            statistics.spans,
+        ),
+        ("xirang_log_lines_total", "Lines of the log, by what became of them.", statistics.lines),
+    ):
+        page.family(name, "counter", text)
+        results = (("sent", tally.sent), ("dropped", tally.dropped), ("failed", tally.failed))
+        page.samples(name, [(labels_of(result=result), count) for result, count in results])
 
 
 def _write_present(page: Page, snapshot: Snapshot, now_ns: int) -> None:

@@ -21,6 +21,7 @@ import msgspec
 
 from xirang.core.cost import CostModel
 from xirang.core.event import Function
+from xirang.core.memory.account import Claim
 from xirang.core.policy import Policy
 from xirang.core.request import Request
 from xirang.core.run import Action, Done, Outcome, Rejected, Run, Trigger, Verdict
@@ -30,8 +31,10 @@ from xirang.errors import InvalidSetting
 from xirang.observe.recording import (
     CHECKSUM,
     CHECKSUM_FROM_END,
+    CLASS_BIT,
     FIELDS,
     HEADER,
+    LEVEL_BIT,
     MAGIC,
     RECORD,
     RING_AT,
@@ -59,6 +62,7 @@ _TURN = head_of(Kind.TURN)
 _RECORDS_MIN = 64
 _CANCEL, _DRAIN, _LOOK = head_of(Kind.CANCEL), head_of(Kind.DRAIN), head_of(Kind.LOOK)
 _SUSPEND, _GAP = head_of(Kind.SUSPEND), head_of(Kind.GAP)
+_CAPACITY, _EXTEND = head_of(Kind.CAPACITY), head_of(Kind.EXTEND)
 
 
 class Sink(Protocol):
@@ -188,7 +192,7 @@ def _closed_on_error(file: IO[bytes]) -> Iterator[None]:
 class _Heads:
     """The first fields of a model's records, made once."""
 
-    __slots__ = ("complete", "lengths", "members", "number", "run", "submit")
+    __slots__ = ("complete", "lease", "lengths", "members", "number", "run", "submit")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -197,6 +201,7 @@ class _Heads:
         self.complete = head_of(Kind.COMPLETE, model=number)
         self.run = head_of(Kind.RUN, model=number)
         self.members = head_of(Kind.MEMBERS, model=number)
+        self.lease = head_of(Kind.LEASE, model=number)
 
 
 def _ending(outcome: Outcome) -> int:
@@ -215,7 +220,10 @@ class RecordedScheduler(Scheduler):
             recorder: Where it is written.
         """
         super().__init__(
-            devices=ground.devices, thresholds=ground.thresholds, allowances=ground.allowances
+            devices=ground.devices,
+            thresholds=ground.thresholds,
+            allowances=ground.allowances,
+            pool=ground.pool,
         )
         self._tenant_numbers = {name: i for i, name in enumerate(sorted(ground.allowances), 1)}
         self._recorder = recorder
@@ -223,12 +231,14 @@ class RecordedScheduler(Scheduler):
         self._heads: dict[str, _Heads] = {}
         self._is_paused = False
 
-    def add_model(self, name: str, policy: Policy, cost: CostModel) -> None:
+    def add_model(
+        self, name: str, policy: Policy, cost: CostModel, memory: Claim | None = None
+    ) -> None:
         """Take requests for one more model."""
-        number = self._recorder.add_model(ModelEntry(name, policy, cost.state()))
+        number = self._recorder.add_model(ModelEntry(name, policy, cost.state(), memory))
         self._heads[name] = _Heads(number)
         self._turn += (head_of(Kind.MODEL, model=number), 0, 0, 0, 0, 0, 0, 0)
-        super().add_model(name, policy, cost)
+        super().add_model(name, policy, cost, memory)
 
     def remove_model(self, name: str) -> None:
         """Forget a model of which nothing waits and nothing runs."""
@@ -266,7 +276,9 @@ class RecordedScheduler(Scheduler):
         run = super().complete(run_id, now_ns=now_ns, outcome=outcome)
         done = outcome if isinstance(outcome, Done) else Done(0)
         self._turn += (
-            self._heads[run.model].complete | _ending(outcome) << 8,
+            self._heads[run.model].complete
+            | _ending(outcome) << 8
+            | -(-outcome.memory_bytes >> 10) << 32,
             run.rows,
             run.length,
             now_ns,
@@ -281,6 +293,16 @@ class RecordedScheduler(Scheduler):
         """A run leaves its device to others."""
         self._turn += (_SUSPEND, 0, 0, 0, run_id, 0, 0, 0)
         super().suspend(run_id)
+
+    def extend(self, run_id: int, size_bytes: int) -> bool:
+        """A run needs more memory than was expected."""
+        self._turn += (_EXTEND, 0, 0, 0, run_id, size_bytes, 0, 0)
+        return super().extend(run_id, size_bytes)
+
+    def resize_pool(self, capacity_bytes: int) -> None:
+        """There is more memory for the pool now, or less."""
+        self._turn += (_CAPACITY, 0, 0, 0, 0, capacity_bytes, 0, 0)
+        super().resize_pool(capacity_bytes)
 
     def drain(self) -> None:
         """Admit nobody any more."""
@@ -317,16 +339,21 @@ class RecordedScheduler(Scheduler):
     def _write_run(self, run: Run) -> None:
         heads = self._heads[run.model]
         self._turn += (
-            heads.run | TRIGGERS.index(run.trigger) << 8 | run.instance << 32,
+            heads.run
+            | (TRIGGERS.index(run.trigger) | run.level << LEVEL_BIT) << 8
+            | run.instance << 32,
             run.rows,
             run.length,
             run.start_ns,
             run.id,
             run.predicted_ns,
             run.window_ns,
-            run.depth,
+            run.threshold_ns,
         )
-        self._write_ids(heads.members, [request.id for request in run.requests])
+        members = [request.id | request.cost_class << CLASS_BIT for request in run.requests]
+        self._write_ids(heads.members | run.depth << 32, members)
+        if run.lease_bytes:
+            self._turn += (heads.lease, 0, 0, run.start_ns, run.id, run.lease_bytes, 0, 0)
 
     def _write_end(self, kind: Kind, request: Request, now_ns: int) -> None:
         head = head_of(kind, model=self._heads[request.model].number)

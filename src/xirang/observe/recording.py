@@ -19,11 +19,13 @@ import msgspec
 from xirang.core.admission.levels import Thresholds
 from xirang.core.admission.tenants import Allowance
 from xirang.core.cost import CostState
+from xirang.core.memory.account import Claim
+from xirang.core.memory.pool import PoolSettings
 from xirang.core.policy import Policy
 from xirang.errors import InvalidSetting
 
 MAGIC = b"xirangRC"
-VERSION = 2
+VERSION = 3
 HEADER = Struct("<8sBxHIQ")  # magic, version, size of a record, models, capacity
 CHECKSUM = Struct("<I")  # of the header, right behind it
 WRITTEN = Struct("<Q")  # records of all turns that were sealed
@@ -34,6 +36,12 @@ RING_AT = 64
 FIELDS = 8
 RECORD = Struct(f"<{FIELDS}q")  # 64 bytes, a line of the cache
 TAIL = Struct("<II")  # length and crc of the JSON that follows
+
+CLASS_BIT = 56
+"""A member's id ends below it; above stands the cost class of the lane in which it waited."""
+
+LEVEL_BIT = 4
+"""The same for a run's trigger and the level of overload."""
 
 CHECKSUM_FROM_END = 4 - RECORD.size
 """Where a turn's checksum stands: the upper half of its last record's first number."""
@@ -53,9 +61,12 @@ class Kind(IntEnum):
     REMOVE = 9
     SUSPEND = 10
     GAP = 11
+    CAPACITY = 12
+    EXTEND = 13
     RUN = 16
     MEMBERS = 17
     EXPIRE = 18
+    LEASE = 19
     TURN = 32
 
 
@@ -63,8 +74,8 @@ class Record(NamedTuple):
     """One record; what its fields hold depends on its kind (docs/recording.md).
 
     Attributes:
-        head: Kind, a small number, the model's number and a checksum or instance, from the lowest
-            bits up: 8, 8, 16 and 32 of them.
+        head: Kind, a small number, the model's number and one more, from the lowest bits up: 8, 8,
+            16 and 32 of them.
     """
 
     head: int
@@ -93,7 +104,7 @@ class Record(NamedTuple):
 
     @property
     def extra(self) -> int:
-        """An instance or a checksum."""
+        """An instance, a checksum, a count or KiB."""
         return self.head >> 32 & 0xFFFF_FFFF
 
     @property
@@ -108,11 +119,12 @@ def head_of(kind: Kind, *, small: int = 0, model: int = 0) -> int:
 
 
 class ModelEntry(msgspec.Struct, frozen=True):
-    """A model as it was added: its name, how it was scheduled, what was known of its cost."""
+    """A model as it was added: its name, how it was scheduled, what was known of its runs."""
 
     name: str
     policy: Policy
     cost: CostState
+    memory: Claim | None = None
 
 
 class Ground(msgspec.Struct, frozen=True):
@@ -122,11 +134,13 @@ class Ground(msgspec.Struct, frozen=True):
         devices: Name to the number of runs that each holds at once.
         thresholds: When its levels of overload begin.
         allowances: Name to what that tenant may ask for.
+        pool: The memory that its models shared, if it was counted.
     """
 
     devices: dict[str, int]
     thresholds: Thresholds = Thresholds()
     allowances: dict[str, Allowance] = {}
+    pool: PoolSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from typing import Any
 
 from xirang.core.event import Event, RequestCancelled, RequestExpired, RequestRejected, RunEnded
 from xirang.core.request import NEVER_NS, Request
-from xirang.core.run import Cause, Done, Trigger
+from xirang.core.run import Cause, Done, Failed, Trigger
 from xirang.observe.costs import Costs
 from xirang.observe.histogram import SPANS_NS, Histogram, spans
 from xirang.observe.machine import Machine
+from xirang.observe.outlet import Tally
 
 STAGES = ("queue", "assemble", "run", "split")
 
@@ -28,6 +29,7 @@ class ModelStatistics:
     """One model's.
 
     Attributes:
+        load_ns: How long it took to load.
         on_time: Answered before their deadline.
         late: Answered after it.
         failed: For which the model raised.
@@ -47,6 +49,7 @@ class ModelStatistics:
 
     name: str
     version: str
+    load_ns: int = 0
     last_inference_ms: int = 0
     rows: int = 0
     runs: int = 0
@@ -83,7 +86,7 @@ class ModelStatistics:
             self.error_ratio.add(done.ran_ns / (run.predicted_ns or 1))
         else:
             done = Done(ran_ns=event.end_ns - run.start_ns)
-            served = self._without_guilty(event, frozenset(outcome.guilty))
+            served = self._without_guilty(event, outcome)
         elements = run.elements
         self.last_inference_ms = now_ms
         self.runs += 1
@@ -111,10 +114,12 @@ class ModelStatistics:
         self.on_time += 1
         self.request_seconds.add(total_ns)
 
-    def _without_guilty(self, event: RunEnded, guilty: frozenset[int]) -> Sequence[Request]:
+    def _without_guilty(self, event: RunEnded, outcome: Failed) -> Sequence[Request]:
+        guilty, expired = frozenset(outcome.guilty), frozenset(outcome.expired)
+        self.expired += len(expired)
+        self.failed += len(guilty - expired)
         for request in event.run.requests:
             if request.id in guilty:
-                self.failed += 1
                 self.on_lost(request, event.end_ns)
         return [request for request in event.run.requests if request.id not in guilty]
 
@@ -216,6 +221,8 @@ class Statistics:
         machine: Of the machine that they all run on.
         cache_bytes: What kept answers take now.
         watchers: Called with each run that ended, as long as somebody looks.
+        spans: What became of the spans of traced requests.
+        lines: And of the lines of the log.
     """
 
     def __init__(self, *, unix_ms: Callable[[], int]) -> None:
@@ -226,19 +233,24 @@ class Statistics:
         self.machine = Machine()
         self.cache_bytes = 0
         self.watchers: list[Callable[[RunEnded], None]] = []
+        self.spans = Tally()
+        self.lines = Tally()
 
-    def add_model(self, name: str, version: str, *, lanes: str | None = None) -> None:
+    def add_model(
+        self, name: str, version: str, *, lanes: str | None = None, load_ns: int = 0
+    ) -> None:
         """All series of a model are there from its load, at zero.
 
         Args:
             name: What is known of it goes on, if there is anything.
             version: The served one.
             lanes: As what events name it, if not by its name.
+            load_ns: How long it took to load.
         """
         found = self.models.get(name)
         if found is None:
             found = self.models[name] = ModelStatistics(name, version)
-        found.version = version
+        found.version, found.load_ns = version, load_ns
         self._of_lanes[lanes or name] = found
         self.costs.add_model(name, lanes=lanes)
 
@@ -263,6 +275,14 @@ class Statistics:
         misses[0] += 1
         misses[1] += took_ns
 
+    def note_trace(self, event: RunEnded, request_id: int, trace: str) -> None:
+        """A request of a run was traced: it may stand for those that took as long."""
+        found = self._of_lanes.get(event.run.model)
+        for request in event.run.requests:
+            if found is not None and request.id == request_id:
+                took_ns = event.end_ns - request.arrival_ns
+                found.request_seconds.exemplify(took_ns, trace, self._unix_ms())
+
     def name_of(self, lanes: str) -> str:
         """Under which name lanes are counted."""
         return self._of_lanes[lanes].name
@@ -286,6 +306,16 @@ class Statistics:
                 model = self._of_lanes[request.model]
                 model.cancelled += 1
                 model.on_lost(request, at_ns)
+
+    def on_pipeline(self, event: RunEnded) -> None:
+        """Fold a request that was made of others, whose runs have been counted on their own."""
+        model = self._of_lanes[event.run.model]
+        if isinstance(event.outcome, Done):
+            model.on_run(event, padding=0, now_ms=self._unix_ms())
+            return
+        for request in event.run.requests:
+            model.failed += 1
+            model.on_lost(request, event.end_ns)
 
     def as_v2(self, name: str | None = None) -> dict[str, Any]:
         """The statistics extension's answer, for one model or all."""

@@ -46,6 +46,7 @@ _COUNTERS: dict[str, tuple[str, Callable[[ModelStatistics], int]]] = {
 }
 _FAILURE = "nv_inference_request_failure"
 _PENDING = "nv_inference_pending_request_count"
+_LOAD = "nv_model_load_duration_secs"
 
 
 def write_triton(page: Page, statistics: Statistics, snapshot: Snapshot) -> None:
@@ -66,6 +67,8 @@ def write_triton(page: Page, statistics: Statistics, snapshot: Snapshot) -> None
         )
     page.family(_PENDING, "gauge", "Instantaneous number of pending requests awaiting execution")
     page.samples(_PENDING, [(labels[s.model], s.waiting) for s in snapshot.models])
+    page.family(_LOAD, "gauge", "Model load time in seconds")
+    page.samples(_LOAD, [(labels[m.name], round(m.load_ns / 1e9, 6)) for m in models])
     for name, (text, figure) in statistics.machine.figures().items():
         page.family(name, "gauge", text)
         page.samples(name, [("", figure)])

@@ -10,7 +10,7 @@ from heapq import nlargest
 from typing import Any
 
 from xirang.core.event import Function, RunEnded
-from xirang.core.snapshot import DeviceSnapshot, ModelSnapshot, Snapshot
+from xirang.core.snapshot import DeviceSnapshot, MemorySnapshot, ModelSnapshot, Snapshot
 from xirang.observe.explain import explain
 from xirang.observe.histogram import SPANS_NS
 from xirang.observe.metrics import predicted_wait_ns
@@ -21,6 +21,7 @@ RUNS_KEPT_MAX = 2048
 
 RUNS_SHOWN_MAX = 300
 SLOWEST = 8
+MIB = 1 << 20
 
 
 class Watch:
@@ -62,6 +63,7 @@ class Watch:
             "is_draining": snapshot.is_draining,
             "is_off": any(Function.DASHBOARD in device.off for device in snapshot.devices),
             "devices": [_device(device) for device in snapshot.devices],
+            "memory": _memory(snapshot.memory),
             "models": [
                 _model(counted[each.model], each, self._device_ns(each.model), now_ns)
                 for each in snapshot.models
@@ -128,6 +130,24 @@ def _device(device: DeviceSnapshot) -> dict[str, Any]:
         "shed": device.shed,
         "off": [function.value for function in device.off],
         "fast_share": device.fast_share,
+    }
+
+
+def _memory(memory: MemorySnapshot | None) -> dict[str, Any] | None:
+    if memory is None:
+        return None
+    return {
+        "capacity_mib": memory.capacity_bytes / MIB,
+        "held_mib": memory.held_bytes / MIB,
+        "shares": [
+            {
+                "name": share.model,
+                "fixed_mib": share.fixed_bytes / MIB,
+                "leased_mib": share.leased_bytes / MIB,
+                "surplus_mib": share.surplus_bytes / MIB,
+            }
+            for share in memory.shares
+        ],
     }
 
 

@@ -3,6 +3,7 @@
 from xirang.backends.isolated.executable import IsolatedExecutable
 from xirang.backends.isolated.messages import Load
 from xirang.config import ModelSettings
+from xirang.errors import InvalidSetting
 from xirang.repository.discover import Kind, Source
 
 
@@ -17,8 +18,10 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
     """
     is_apart = settings.process == "yes"
     if settings.process == "auto":
-        is_apart = source.kind is Kind.PYTHON
+        is_apart = source.kind in {Kind.PYTHON, Kind.TRITON_PYTHON}
     if not is_apart:
+        if source.kind is Kind.TRITON_PYTHON:
+            raise InvalidSetting(f"process of {source.name} is no; a model.py needs its own: auto")
         return None
     load = Load(
         kind=_kind(source),
@@ -26,6 +29,7 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
         name=source.name,
         threads=settings.threads,
         device=settings.device,
+        options=dict(source.options),
     )
     return IsolatedExecutable(
         load, hang_s=settings.hang_s, resident_bytes_max=settings.worker_mib_max << 20
@@ -33,6 +37,6 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
 
 
 def _kind(source: Source) -> str:
-    if source.path is None:
+    if source.path is None or source.kind is Kind.TRITON_PYTHON:
         return source.kind.value
     return "onnx" if source.path.suffix == ".onnx" else "torch"

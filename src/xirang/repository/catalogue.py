@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,8 +21,10 @@ from xirang.engine.engine import Engine
 from xirang.engine.lifecycle import State
 from xirang.errors import InvalidRequest, InvalidSetting, NotReady, UnknownModel
 from xirang.repository.costs import keep
+from xirang.repository.ensembles import Ensembles
 from xirang.repository.load import Loaded
 from xirang.repository.override import Override, Parameters, override_of
+from xirang.repository.triton.ensemble import ensemble, is_ensemble, steps_of
 from xirang.repository.triton.layout import Place, Stamp, chosen, places
 from xirang.repository.triton.schema import ModelConfig
 from xirang.repository.triton.serving import Terms, load_version
@@ -45,11 +47,13 @@ class _Serving:
     Attributes:
         loaded: It.
         stamps: Of its files; None if they came with a request.
+        config: As it was read or came along.
         scratch: Holds those.
     """
 
     loaded: Loaded
     stamps: Stamps | None
+    config: ModelConfig
     scratch: "TemporaryDirectory[str] | None" = None
 
 
@@ -74,6 +78,7 @@ class Catalogue:
         self._serving: dict[str, dict[int, _Serving]] = {}
         self._seen: dict[str, Mapping[str, Stamp]] = {}  # at the last poll
         self._tried: dict[str, Mapping[str, Stamp]] = {}  # when it was last loaded, or not
+        self._ensembles = Ensembles()
         self._lock = asyncio.Lock()
         self._farewells: set[asyncio.Task[None]] = set()
         self._look()
@@ -171,7 +176,7 @@ class Catalogue:
     async def _load(self, name: str, place: Place | None, override: Override | None = None) -> None:
         async with self._lock:
             try:
-                await self._load_versions(name, place, override)
+                await self._load_with_needs(name, place, override)
             except (InvalidSetting, OSError) as error:
                 if not self._serving.get(name):
                     self._engine.roster.note(name, "", State.UNAVAILABLE, str(error))
@@ -179,9 +184,73 @@ class Catalogue:
             finally:
                 self._tidy(override.scratch if override else None)
 
+    async def _load_with_needs(
+        self,
+        name: str,
+        place: Place | None,
+        override: Override | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> None:
+        """Load a model, first those that it is made of, and last those that are made of it."""
+        if name in chain:
+            way = " -> ".join([*chain[chain.index(name) :], name])
+            raise InvalidSetting(f"circular dependency between ensembles: {way}")
+        config = override.config if override is not None else place and place.config()
+        found = self._look() if config and is_ensemble(config) else {}
+        for step in steps_of(config) if config else ():
+            if not self._engine.roster.versions(step.model_name):
+                await self._load_need(name, step.model_name, found, (*chain, name))
+        if await self._load_versions(name, place, override):
+            await self._follow(name)
+
+    async def _load_need(
+        self, name: str, need: str, found: Mapping[str, Place | None], chain: tuple[str, ...]
+    ) -> None:
+        """Load a model that an ensemble is made of; what cannot be loaded the ensemble tells."""
+        if found.get(need) is None:
+            raise InvalidSetting(
+                f"ensemble {name} contains models that are not available or ambiguous: {need}"
+            )
+        if need not in chain and self._tried.get(need) == await asyncio.to_thread(
+            _stamps, found[need]
+        ):
+            return  # it was tried as it is now
+        try:
+            await self._load_with_needs(need, found[need], chain=chain)
+        except InvalidRequest as error:
+            log.warning("%s", error)
+        except (InvalidSetting, OSError) as error:
+            if need in chain:
+                raise
+            self._engine.roster.note(need, "", State.UNAVAILABLE, str(error))
+
+    async def _follow(self, name: str) -> None:
+        """A model came or has changed: so may ensembles that are made of it."""
+        for dependent in self._ensembles.made_of(name):
+            for version, old in list(self._serving.get(dependent, {}).items()):
+                self._renew(dependent, version, old)
+        for dependent in self._ensembles.waiting_for(self._engine.roster.versions):
+            place = self._look().get(dependent)
+            if place is not None:
+                with contextlib.suppress(InvalidRequest, InvalidSetting, OSError):
+                    await self._load_with_needs(dependent, place)
+
+    def _renew(self, name: str, version: int, old: _Serving) -> None:
+        """Hold an ensemble against the models that serve now."""
+        terms = self._terms(name)
+        try:
+            fresh = ensemble(old.config, version, self._engine.roster, terms.own or terms.common)
+        except InvalidSetting as error:
+            self._let_go(name, version, reason=str(error))
+            self._ensembles.wait(name)
+            log.warning("ensemble %s cannot be served any more: %s", name, error)
+            return
+        self._take_over(name, version, replace(old, loaded=fresh), [])
+
     async def _load_versions(
         self, name: str, place: Place | None, override: Override | None
-    ) -> None:
+    ) -> bool:
+        """Load what is to be served and is not as it should be; whether anything was."""
         if override is not None and override.place is not None:
             place = override.place
         self._tried[name] = before = await asyncio.to_thread(_stamps, place)
@@ -192,6 +261,7 @@ class Catalogue:
         serving = self._serving.setdefault(name, {})
         leaving = [version for version in serving if version not in wanted]
         faults = {}
+        has_changed = bool(leaving)
         for version in wanted:
             stamps = None if override else (before[""], before.get(str(version), ()))
             if stamps and version in serving and serving[version].stamps == stamps:
@@ -199,8 +269,10 @@ class Catalogue:
             try:
                 loaded = await self._load_one(place, config, version)
                 await self._check_unchanged(place, before)
-                fresh = _Serving(loaded, stamps, override.scratch if override else None)
+                scratch = override.scratch if override else None
+                fresh = _Serving(loaded, stamps, config, scratch)
                 self._take_over(name, version, fresh, leaving)
+                has_changed = True
             except Exception as error:  # whatever a model raises takes nobody else along
                 faults[version] = self._fault(name, version, error)
         if faults:
@@ -208,17 +280,24 @@ class Catalogue:
             raise InvalidRequest(f"load failed for model '{name}': {' '.join(reasons)}")
         for version in leaving:
             self._let_go(name, version)
+        return has_changed
 
     async def _load_one(self, place: Place, config: ModelConfig, version: int) -> Loaded:
         if version not in self._serving[place.name]:
             self._engine.roster.note(place.name, str(version), State.LOADING)
-        terms = Terms(
-            self._config.model,
-            self._config.models.get(place.name),
-            can_complete=self._config.auto_complete_config,
-        )
+        terms = self._terms(place.name)
+        if is_ensemble(config):
+            made = terms.own or terms.common
+            return ensemble(config, version, self._engine.roster, made)
         return await asyncio.to_thread(
             load_version, place, config, version, terms, clock=MonotonicClock()
+        )
+
+    def _terms(self, name: str) -> Terms:
+        return Terms(
+            self._config.model,
+            self._config.models.get(name),
+            can_complete=self._config.auto_complete_config,
         )
 
     async def _check_unchanged(self, place: Place, before: Mapping[str, Stamp]) -> None:
@@ -244,23 +323,30 @@ class Catalogue:
         else:
             self._engine.add(model)
         serving[version] = fresh
+        self._ensembles.come(name, model.pipeline)
         self._tell_texts(name)
         log.info("serving version %d of %s: %s", version, name, model.verdict)
 
-    def _drop(self, name: str, *, is_gone: bool = False) -> None:
+    def _drop(self, name: str, *, is_gone: bool = False, waits: bool = False) -> None:
         """Serve no version of a model, and forget that some could not be."""
         for version in list(self._serving.get(name, {})):
             self._let_go(name, version)
+        for dependent in self._ensembles.made_of(name):
+            self._ensembles.wait(dependent)
+            self._drop(dependent, waits=True)
+        if not waits:
+            self._ensembles.leave(name)
         self._engine.roster.forgive(name)
         self._tried.pop(name, None)
         self._seen.pop(name, None)
         if is_gone:
             log.info("model %s is in no repository any more", name)
 
-    def _let_go(self, name: str, version: int) -> None:
+    def _let_go(self, name: str, version: int, *, reason: str = "") -> None:
+        """Serve a version no more; the index tells the reason, if it did not go at a wish."""
         old = self._serving[name].pop(version)
         self._tell_texts(name)
-        self._say_farewell(self._engine.unload(name, str(version)), old)
+        self._say_farewell(self._engine.unload(name, str(version)), old, reason=reason)
 
     def _tell_texts(self, name: str) -> None:
         serving = self._serving[name]
@@ -270,11 +356,14 @@ class Catalogue:
         else:
             self._texts[name] = text
 
-    def _say_farewell(self, farewell: Awaitable[None], old: _Serving) -> None:
+    def _say_farewell(self, farewell: Awaitable[None], old: _Serving, *, reason: str = "") -> None:
         """Let somebody be answered in peace, and clean up behind him."""
 
         async def say() -> None:
             await farewell
+            if reason:
+                model = old.loaded.model
+                self._engine.roster.note(model.name, model.version, State.UNAVAILABLE, reason)
             if (name := old.loaded.model.name) not in self._names():
                 self._engine.roster.forgive(name)
             keep(old.loaded.learned, old.loaded.cost_kind, old.loaded.model.cost)

@@ -1,12 +1,13 @@
 """Which models a path or a Python name stands for."""
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
 from xirang.errors import InvalidSetting
+from xirang.text.folder import TOKENIZER
 
 _PYTHON_NAME = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _TORCH = "torch:"
@@ -20,10 +21,14 @@ class Kind(Enum):
     PYTHON = "python"
     TORCH = "torch"
     TORCH_MODULE = "torch module"
+    TRITON_PYTHON = "triton python"
 
 
 _KINDS = {".onnx": Kind.ONNX, ".pt2": Kind.TORCH, ".pt": Kind.TORCH}
 """By a file's suffix; in a folder with several the first is taken."""
+
+_HUGGING_FACE = ("onnx/model.onnx", "onnx/model_quantized.onnx", "model_quantized.onnx")
+"""Where a text model's file may be besides, if its tokenizer is in the folder itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,7 @@ class Source:
         path: The model's file (for text models beside their tokenizer.json); None for Python.
         target: `module:name`, for Python and modules of PyTorch.
         version: As clients name it.
+        options: What a model of this kind wants to know besides.
     """
 
     name: str
@@ -43,6 +49,7 @@ class Source:
     path: Path | None = None
     target: str = ""
     version: str = "1"
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def discover(paths: Sequence[str]) -> list[Source]:
@@ -50,8 +57,9 @@ def discover(paths: Sequence[str]) -> list[Source]:
 
     Args:
         paths: Files of ONNX or PyTorch (.onnx, .pt2, .pt), folders with a model of such a suffix
-            (and a tokenizer.json for text models), folders of such, Python objects as
-            `module:name`, or modules of PyTorch as `torch:module:name`. `NAME=PATH` gives a name.
+            (and a tokenizer.json for text models, as Hugging Face lays them out), folders of such,
+            Python objects as `module:name`, or modules of PyTorch as `torch:module:name`.
+            `NAME=PATH` gives a name.
 
     Raises:
         InvalidSetting: A path holds no model, or two models have one name.
@@ -118,9 +126,12 @@ def _in_place(place: Path) -> Source | None:
         for suffix, kind in _KINDS.items():
             model = home / f"model{suffix}"
             if model.is_file():
-                is_text = (home / "tokenizer.json").is_file()
+                is_text = (home / TOKENIZER).is_file()
                 found = Kind.TEXT if is_text else kind
                 return Source(resolved.name, found, path=model, version=version)
+    for file in _HUGGING_FACE if (place / TOKENIZER).is_file() else ():
+        if (place / file).is_file():
+            return Source(resolved.name, Kind.TEXT, path=place / file)
     return None
 
 

@@ -5,13 +5,15 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from xirang.backends.executable import Executable
+from xirang.backends.executable import Executable, takes_lists
 from xirang.backends.isolated.executable import IsolatedExecutable
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.python import PythonExecutable, import_object
+from xirang.backends.requests import takes_requests
 from xirang.backends.torch import torch_file, torch_module
 from xirang.config import ModelSettings
 from xirang.core.cost import CostModel
+from xirang.core.rules import BatcherRules
 from xirang.core.signature import Signature
 from xirang.engine.clock import Clock
 from xirang.engine.model import Model
@@ -19,14 +21,17 @@ from xirang.engine.probe import Findings, Kind as Verdict
 from xirang.engine.warmup import timed, warm_up
 from xirang.errors import InvalidSetting
 from xirang.repository.apart import opened_apart
+from xirang.repository.calibrate import calibrate
+from xirang.repository.claims import claim_of
 from xirang.repository.costs import kind_of, recall, settled
 from xirang.repository.discover import Kind, Source
 from xirang.repository.learned import Learned
 from xirang.repository.rewrite import rewritten
-from xirang.repository.sizes import plan_of, policy_of
+from xirang.repository.sizes import equal_shapes, plan_of, policy_of
 from xirang.repository.verdicts import examine
-from xirang.text.pooling import PooledExecutable
-from xirang.text.tokenizer import TextModel
+from xirang.text.folder import read_folder
+from xirang.text.task import purpose_of
+from xirang.text.tokenizer import TextModel, load_tokenizer
 
 log = logging.getLogger(__name__)
 
@@ -65,10 +70,16 @@ class Adapted:
     Attributes:
         executable: What clients see.
         is_single: Whether a request is always a run of its own, first axis and all.
+        settings: How it is served, if the model itself had a say in that.
+        rules: Of Triton's batcher, if it asks for them.
+        mixes_shapes: Whether requests of different shapes may share a run by these rules.
     """
 
     executable: Executable
     is_single: bool
+    settings: ModelSettings | None = None
+    rules: BatcherRules | None = None
+    mixes_shapes: bool = False
 
 
 def load(
@@ -89,9 +100,12 @@ def load(
     Raises:
         InvalidSetting: It cannot be loaded, and why.
     """
+    begun_ns = clock.now_ns()
     opened = _opened(source, settings)
     try:
-        return _examined(source, settings, opened, clock, adapt)
+        loaded = _examined(source, settings, opened, clock, adapt)
+        loaded.model.load_ns = clock.now_ns() - begun_ns
+        return loaded
     except BaseException:
         if opened.workers is not None:
             opened.workers.close()
@@ -106,13 +120,15 @@ def _examined(
     adapt: Callable[[Executable], Adapted] | None,
 ) -> Loaded:
     executable, text = opened.executable, opened.text
-    is_single = is_rewritten = False
+    is_single = False
+    adapted = None
     if adapt is not None:
         adapted = adapt(executable)
         executable, is_single = adapted.executable, adapted.is_single
+        settings = adapted.settings or settings
     length_max = settings.length_max or (text.length_max if text is not None else None)
     learned = Learned.of(source.path, where=settings.learned)
-    if source.kind is Kind.PYTHON or is_single:
+    if source.kind in {Kind.PYTHON, Kind.TRITON_PYTHON} or is_single:
         # A callable may have effects: it is never run on made-up inputs, only equal shapes share.
         findings = None
     else:
@@ -124,24 +140,18 @@ def _examined(
             length_max=length_max,
             clock=clock,
         )
-    if (
-        findings is not None
-        and findings.kind is Verdict.BATCH_FIXED
-        and settings.rewrite_batch
-        and adapt is None
-        and opened.workers is None  # what is rewritten lives in this process
-    ):
-        original = executable
+    original = executable
+    if adapt is None and opened.workers is None:  # what is rewritten lives in this process
         executable, findings = _freed(source, settings, executable, findings, clock)
-        is_rewritten = executable is not original
+    is_rewritten = executable is not original
     found = findings or _unprobed(executable, is_single=is_single)
     device = str(getattr(executable, "device", "cpu"))
     cost_kind = kind_of(device=device, threads=settings.threads, is_rewritten=is_rewritten)
-    saved = recall(learned, cost_kind)
-    # What was measured at an earlier start says nothing about the machine's speed now.
-    now, before = (found.samples, ()) if found.ran else ((), found.samples)
-    cost = settled(saved, now, probed=before)
+    cost = _cost_of(recall(learned, cost_kind), found)
     plan = plan_of(settings, found, executable, cost)
+    rules = None if adapted is None else adapted.rules
+    if rules is not None and adapted is not None and not adapted.mixes_shapes:
+        plan = equal_shapes(plan)
     instances = _instances(settings, executable, cost)
     if opened.workers is not None and instances > 1:
         opened.workers.grow(instances - 1)
@@ -150,7 +160,7 @@ def _examined(
         version=source.version,
         executable=executable,
         signature=plan.signature,
-        policy=policy_of(settings, found, plan, instances),
+        policy=policy_of(settings, found, plan, instances, rules),
         budget_ns=int(settings.budget_ms * 1e6),
         cost=cost,
         shapes=replace(plan.shapes, length_max=_least(length_max, plan.shapes.length_max)),
@@ -166,7 +176,17 @@ def _examined(
     )
     _check_economy(model)
     _prepare(model, found, settings, clock)
+    inner = executable if is_rewritten else opened.inner
+    footprint = calibrate(model, inner, lengths_run=found.lengths_run, clock=clock)
+    model.claim = claim_of(footprint, settings, weights=source.path)
     return Loaded(model, text, learned, cost_kind, findings)
+
+
+def _cost_of(saved: CostModel | None, findings: Findings) -> CostModel:
+    """What is known of its time now."""
+    # What was measured at an earlier start says nothing about the machine's speed now.
+    now, before = (findings.samples, ()) if findings.ran else ((), findings.samples)
+    return settled(saved, now, probed=before)
 
 
 def _check_economy(model: Model) -> None:
@@ -205,10 +225,12 @@ def _freed(
     source: Source,
     settings: ModelSettings,
     executable: Executable,
-    findings: Findings,
+    findings: Findings | None,
     clock: Clock,
-) -> tuple[Executable, Findings]:
-    """The model with its batch freed, if that can be done and leaves its answers alone."""
+) -> tuple[Executable, Findings | None]:
+    """The model with its batch freed, if that is wanted and leaves its answers alone."""
+    if findings is None or findings.kind is not Verdict.BATCH_FIXED or not settings.rewrite_batch:
+        return executable, findings
     if source.kind is not Kind.ONNX or source.path is None or source.path.suffix != ".onnx":
         return executable, findings
     found = rewritten(source.path, executable, settings, clock=clock)
@@ -217,11 +239,12 @@ def _freed(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A model that can be run, its tokenizer, and its processes if it has any."""
+    """A model that can be run, its tokenizer, its processes if it has any, and what runs it."""
 
     executable: Executable
     text: TextModel | None
     workers: IsolatedExecutable | None
+    inner: Executable
 
 
 def _opened(source: Source, settings: ModelSettings) -> _Opened:
@@ -233,16 +256,13 @@ def _opened(source: Source, settings: ModelSettings) -> _Opened:
     workers = opened_apart(source, settings)
     executable = workers or _opened_here(source, settings)
     if source.kind is not Kind.TEXT:
-        return _Opened(executable, None, workers)
+        return _Opened(executable, None, workers, executable)
     assert source.path is not None
-    pooled = PooledExecutable(executable)
-    text = TextModel(
-        source.name,
-        source.path.parent / "tokenizer.json",
-        input_names=[spec.name for spec in pooled.inputs],
-        dimension=pooled.dimension,
-    )
-    return _Opened(pooled, text, workers)
+    folder = read_folder(source.path)
+    tokenizer = load_tokenizer(folder.tokenizer)
+    purpose = purpose_of(executable, folder, tokenizer.get_vocab_size())
+    text = TextModel(source.name, folder, purpose, tokenizer, length_max=settings.length_max)
+    return _Opened(purpose.executable, text, workers, executable)
 
 
 def _opened_here(source: Source, settings: ModelSettings) -> Executable:
@@ -254,7 +274,7 @@ def _opened_here(source: Source, settings: ModelSettings) -> Executable:
         return torch_module(module, name=source.name, threads=threads, device=device)
     assert source.path is not None
     if source.path.suffix == ".onnx":
-        return OnnxExecutable(source.path, threads=threads)
+        return OnnxExecutable(source.path, threads=threads, is_governed=settings.memory_native)
     return torch_file(source.path, threads=threads, device=device)
 
 
@@ -278,7 +298,8 @@ def _unprobed(executable: Executable, *, is_single: bool) -> Findings:
     )
     if is_single:
         return Findings(signature, "max_batch_size is 0: a request is a run of its own")
-    verdict = "a list of inputs: only equal shapes share a run"
-    if getattr(executable, "takes_lists", False):
-        verdict = "ragged: a list of inputs of any lengths"
+    what = "requests" if takes_requests(executable) else "inputs"
+    verdict = f"a list of {what}: only equal shapes share a run"
+    if takes_lists(executable):
+        verdict = f"ragged: a list of {what} of any lengths"
     return Findings(signature, verdict, can_batch=True)

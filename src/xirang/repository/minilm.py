@@ -36,7 +36,7 @@ def prepare(folder: Path) -> Path:
     if model.is_symlink() or model.exists():
         model.unlink()
     model.symlink_to(source)
-    _write_tokenizer(tokenizer)
+    write_tokenizer(tokenizer)
     return home
 
 
@@ -59,7 +59,12 @@ def _check(path: Path) -> None:
         raise InvalidSetting(f"{path} has sha256 {found}; expected {SHA256}; it is not loaded")
 
 
-def _write_tokenizer(path: Path) -> None:
+def write_tokenizer(path: Path) -> None:
+    """Write the tokenizer.json of BERT base uncased.
+
+    Raises:
+        InvalidSetting: The library that makes it is not installed.
+    """
     try:
         from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
     except ImportError as error:

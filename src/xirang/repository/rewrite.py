@@ -36,7 +36,9 @@ def rewritten(
         with TemporaryDirectory() as folder:
             target = Path(folder) / path.name
             free_batch(path, target)
-            freed = OnnxExecutable(target, threads=settings.threads)
+            freed = OnnxExecutable(
+                target, threads=settings.threads, is_governed=settings.memory_native
+            )
         worst = _difference(original, freed)
     except Exception as error:  # whatever does not work out: the original does
         log.info("%s: its batch cannot be freed: %s", path, error)

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from xirang.backends.executable import Executable
+from xirang.backends.requests import takes_requests
 from xirang.config import ModelSettings
 from xirang.core.batching.shaping import segment
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import PRIORITY_HIGH, PRIORITY_LOW
+from xirang.core.rules import BatcherRules
 from xirang.core.signature import Dim, Signature, Tie
 from xirang.engine.extent import Shapes
 from xirang.engine.probe import Findings, Kind
@@ -34,6 +36,7 @@ class Plan:
         can_batch: Whether rows of several requests share a run.
         overrides: What the configuration decided against the verdict, in words.
         rows_bound: Most rows that the model takes at all.
+        pads_itself: Whether it is given lists and makes one tensor of them, as long as the longest.
     """
 
     signature: Signature
@@ -41,6 +44,7 @@ class Plan:
     can_batch: bool
     overrides: tuple[str, ...]
     rows_bound: int = sys.maxsize
+    pads_itself: bool = False
 
 
 def plan_of(
@@ -78,16 +82,40 @@ def plan_of(
         paddable=paddable,
         lengths=lengths,
         row_sizes=() if is_whole else row_sizes,
-        rows_max=min(settings.max_batch_size, rows_bound) if is_whole else None,
+        # What a model makes of a whole request nobody else can join.
+        rows_max=min(settings.max_batch_size, rows_bound)
+        if is_whole or takes_requests(executable)
+        else None,
         length_max=length_bound,
         can_crop=settings.crop,
         is_ragged=can_batch and (findings.is_packed or _takes_lists(executable)),
     )
-    return Plan(signature, shapes, can_batch, tuple(overrides), rows_bound)
+    pads_itself = shapes.is_ragged and takes_requests(executable)
+    return Plan(signature, shapes, can_batch, tuple(overrides), rows_bound, pads_itself)
 
 
-def policy_of(settings: ModelSettings, findings: Findings, plan: Plan, instances: int) -> Policy:
-    """How a model is scheduled."""
+def equal_shapes(plan: Plan) -> Plan:
+    """The same, but only requests of one shape share a run."""
+    shapes = replace(plan.shapes, paddable=(), is_ragged=False)
+    return replace(plan, shapes=shapes, pads_itself=False)
+
+
+def policy_of(
+    settings: ModelSettings,
+    findings: Findings,
+    plan: Plan,
+    instances: int,
+    rules: BatcherRules | None = None,
+) -> Policy:
+    """How a model is scheduled.
+
+    Args:
+        settings: What the operator wants.
+        findings: What the probe found.
+        plan: Made of the two.
+        instances: How many there are.
+        rules: Of Triton's batcher, if it asks for them; then nobody is turned away by prediction.
+    """
     row_sizes = plan.shapes.row_sizes
     rows_max = min(row_sizes[-1] if row_sizes else settings.max_batch_size, plan.rows_bound)
     return Policy(
@@ -103,12 +131,13 @@ def policy_of(settings: ModelSettings, findings: Findings, plan: Plan, instances
         fast_budget_ns=int(settings.fast_budget_ms * 1e6),
         fast_share=settings.fast_share,
         fast_wait_ns=int(settings.fast_wait_ms * 1e6),
-        rejects_early=settings.reject_early,
+        rejects_early=settings.reject_early and rules is None,
         depth_max=settings.queue,
         queue_ns_max=int(settings.queue_ms * 1e6),
-        can_pad=bool(plan.shapes.paddable) and not plan.shapes.is_ragged,
-        is_ragged=plan.shapes.is_ragged,
+        can_pad=plan.pads_itself or (bool(plan.shapes.paddable) and not plan.shapes.is_ragged),
+        is_ragged=plan.shapes.is_ragged and not plan.pads_itself,
         row_sizes=row_sizes,
+        batcher=rules,
     )
 
 

@@ -6,7 +6,7 @@ row, which is text, audio and whatever needs no padding. Other shapes (images, a
 elsewhere) are copied with one numpy slice a request, into an array that holds the padding already.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -14,6 +14,12 @@ import numpy as np
 
 from xirang.core.signature import Layout, TensorSpec
 from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor, rows_of, to_array
+
+Take = Callable[[Sequence[int], np.dtype[Any]], Array]
+"""Gives an array of a shape and a type, not filled yet."""
+
+LARGE_BYTES = 8192
+"""Parts of this size are written one by one; small ones are joined first, which costs less."""
 
 
 class Stack:
@@ -37,7 +43,13 @@ class Stack:
         self._pads_behind_rows = are_rows_bytes and [tie.axis for tie in layout.ties] == [1]
 
     def __call__(
-        self, tensors: Sequence[Tensor], *, rows: int, target: Sequence[int], filler: int = 0
+        self,
+        tensors: Sequence[Tensor],
+        *,
+        rows: int,
+        target: Sequence[int],
+        filler: int = 0,
+        take: Take | None = None,
     ) -> Array:
         """The input's array for one run.
 
@@ -46,6 +58,7 @@ class Stack:
             rows: Their rows in sum.
             target: The lengths that all rows are padded to.
             filler: Rows to add, for a model that takes none but a few numbers of rows.
+            take: Where the array shall lie, given its shape and its type; None: anywhere.
         """
         shape = list(tensors[0].shape)
         for tie in self._ties:
@@ -61,20 +74,26 @@ class Stack:
         data: list[Any] = [tensor.data for tensor in tensors]
         is_full = sum(map(len, data)) == count * self._itemsize
         if is_full and self._axis in {0, None}:
-            return self._joined(data).reshape(shape)
+            return self._joined(data, shape, take)
         if self._pads_behind_rows:
             row_bytes = count // shape[0] * self._itemsize
             if shape[0] > len(tensors):
                 data = _single_rows(tensors)
-            return self._joined(self._padded(data, row_bytes)).reshape(shape)
-        return self._copied(tensors, np.full(shape, self._pad, self._dtype))
+            return self._joined(self._padded(data, row_bytes), shape, take)
+        array = np.empty(shape, self._dtype) if take is None else take(shape, self._dtype)
+        array.fill(self._pad)
+        return self._copied(tensors, array)
 
-    def _joined(self, parts: Sequence[Any]) -> Array:
+    def _joined(self, parts: Sequence[Any], shape: Sequence[int], take: Take | None) -> Array:
         if self._dtype.hasobject:
             array = np.empty(sum(map(len, parts)), object)
             array[:] = [element for part in parts for element in part]
-            return array
-        return np.frombuffer(bytearray().join(parts), self._dtype)
+            return array.reshape(shape)
+        if take is None:
+            return np.frombuffer(bytearray().join(parts), self._dtype).reshape(shape)
+        array = take(shape, self._dtype)
+        _write(array.reshape(-1).view(np.uint8), parts)
+        return array
 
     def _padded(self, data: Sequence[Any], row_bytes: int) -> list[Any]:
         """Every row's bytes, each with its padding behind it."""
@@ -95,6 +114,18 @@ class Stack:
                 index[self._axis] = slice(row, row := row + tensor.shape[self._axis])
             array[tuple(index)] = to_array(tensor)
         return array
+
+
+def _write(array: Array, parts: Sequence[Any]) -> None:
+    """Fill an array of bytes with parts, one after another."""
+    if len(array) < len(parts) * LARGE_BYTES:
+        array[:] = np.frombuffer(b"".join(parts), np.uint8)
+        return
+    target, begin = array.data, 0
+    for part in parts:
+        end = begin + len(part)
+        target[begin:end] = part
+        begin = end
 
 
 def _single_rows(tensors: Sequence[Tensor]) -> list[Any]:

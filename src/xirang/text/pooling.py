@@ -1,23 +1,35 @@
-"""One vector a text: the mean of its hidden states, scaled to length one.
+"""One vector a text, from the states of its tokens.
 
-Reimers and Gurevych, "Sentence-BERT", EMNLP 2019: mean pooling over the tokens of the mask.
+Reimers and Gurevych, "Sentence-BERT", EMNLP 2019: the mean over the tokens of the mask. Formal,
+Piwowarski and Clinchant, "SPLADE", SIGIR 2021: for each word the largest weight over the tokens.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xirang.backends.executable import Executable
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidSetting
 from xirang.tensors.tensor import Array
-from xirang.text.tokenizer import EMBEDDING
+from xirang.text.folder import Pooling
+
+EMBEDDING = "embedding"
+"""Name of the output that pooling adds to a text model."""
 
 
 class PooledExecutable:
     """An executable with one more output, `embedding`, computed from its hidden states."""
 
-    def __init__(self, executable: Executable) -> None:
+    def __init__(
+        self,
+        executable: Executable,
+        pooling: Pooling = Pooling.MEAN,
+        *,
+        is_normalised: bool = True,
+    ) -> None:
         """Wrap a text model.
 
         Raises:
@@ -32,7 +44,8 @@ class PooledExecutable:
                 f"{[(s.name, s.shape) for s in executable.outputs]}"
             )
         self._executable = executable
-        self._hidden, self._mask = hidden[0].name, mask[0]
+        self._pooling, self._is_normalised = pooling, is_normalised
+        self.hidden, self._mask = hidden[0].name, mask[0]
         self.dimension = hidden[0].dims[2]
         self.platform = executable.platform
         self.is_reentrant = executable.is_reentrant
@@ -46,31 +59,71 @@ class PooledExecutable:
         if EMBEDDING not in wanted:
             return self._executable.run(inputs, wanted)
         inner = [name for name in wanted if name != EMBEDDING]
-        if self._hidden not in inner:
-            inner.append(self._hidden)
+        if self.hidden not in inner:
+            inner.append(self.hidden)
         outputs = self._executable.run(inputs, inner)
-        outputs[EMBEDDING] = pool(outputs[self._hidden], inputs[self._mask])
+        vectors = pool(outputs[self.hidden], inputs[self._mask], self._pooling)
+        outputs[EMBEDDING] = normalise(vectors) if self._is_normalised else vectors
         return {name: outputs[name] for name in wanted}
 
 
-def pool(hidden: Array, mask: Array) -> Array:
-    """Mean over the masked tokens, then L2 norm.
+def pool(hidden: Array, mask: Array, pooling: Pooling = Pooling.MEAN) -> NDArray[np.float32]:
+    """One vector a row.
 
     Args:
         hidden: [rows, tokens, dimension], float32.
         mask: [rows, tokens], 1 where there is a token.
+        pooling: How.
 
     Returns:
-        [rows, dimension], each of length one (zero where the mask is empty).
+        [rows, dimension], zero where the mask is empty.
     """
-    summed: Array = np.empty((hidden.shape[0], hidden.shape[2]), np.float32)
-    weights = mask.astype(np.float32)
+    pooled = np.zeros((hidden.shape[0], hidden.shape[2]), np.float32)
     # The last token, not the length: a product over padding too would be blocked otherwise, and
     # round otherwise, so that company would change an answer in its last bits.
     ends = mask.shape[1] - np.argmax(mask[:, ::-1] != 0, axis=1)
+    rule = _RULES[pooling]
     for row, end in enumerate(ends.tolist()):
-        np.matmul(weights[row, :end], hidden[row, :end], out=summed[row])
-    summed /= np.maximum(weights.sum(axis=1), 1e-9)[:, None]
-    norms = np.linalg.norm(summed, axis=1, keepdims=True)
-    summed /= np.maximum(norms, 1e-12)
-    return summed
+        kept = mask[row, :end]
+        if kept.any():
+            rule(hidden[row, :end], kept, pooled[row])
+    return pooled
+
+
+def normalise(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale the vectors to length one, in place; a zero stays one."""
+    norms = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    vectors /= np.maximum(norms, 1e-12)
+    return vectors
+
+
+def _mean(states: Array, mask: Array, out: Array) -> None:
+    weights = mask.astype(np.float32)
+    np.matmul(weights, states, out=out)
+    out /= weights.sum()
+
+
+def _cls(states: Array, mask: Array, out: Array) -> None:
+    out[:] = states[np.argmax(mask != 0)]
+
+
+def _last(states: Array, _mask: Array, out: Array) -> None:
+    out[:] = states[-1]
+
+
+def _max(states: Array, mask: Array, out: Array) -> None:
+    np.max(states[mask != 0], axis=0, out=out)
+
+
+def _splade(states: Array, mask: Array, out: Array) -> None:
+    _max(states, mask, out)
+    np.log1p(np.maximum(out, 0, out=out), out=out)  # it grows with the state: once is enough
+
+
+_RULES: dict[Pooling, Callable[[Array, Array, Any], None]] = {
+    Pooling.MEAN: _mean,
+    Pooling.CLS: _cls,
+    Pooling.LAST: _last,
+    Pooling.MAX: _max,
+    Pooling.SPLADE: _splade,
+}

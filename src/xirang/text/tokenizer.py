@@ -1,15 +1,69 @@
-"""From a string to a text model's inputs."""
+"""From a string to a text model's inputs, and back."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xirang.errors import InvalidRequest, InvalidSetting
-from xirang.tensors.tensor import Tensor
+from xirang.tensors.tensor import Array, Tensor
+from xirang.text.folder import TextFolder
+from xirang.text.pooling import normalise, pool
+from xirang.text.task import Purpose
 
-EMBEDDING = "embedding"
-"""Name of the output that pooling adds to a text model."""
+TOKENS_MAX = 512
+"""Of a text, where nothing says how long it may be."""
+ANY_LENGTH = 1 << 62
+
+
+class TextTooLong(InvalidRequest):
+    """A text has more tokens than the model takes, and was not to be cut."""
+
+
+class Tokens(NamedTuple):
+    """A text as its model takes it.
+
+    Attributes:
+        ids: Special ones included.
+        types: 1 for what belongs to the second text of a pair; None for all 0.
+    """
+
+    ids: list[int]
+    types: list[int] | None = None
+
+
+class Manner(NamedTuple):
+    """How a text is read.
+
+    Attributes:
+        truncate: Cut it where it is too long, do not refuse it.
+        is_cut_left: Keep its end.
+        prompt_name: What to put before it; None for the model's default.
+    """
+
+    truncate: bool = True
+    is_cut_left: bool = False
+    prompt_name: str | None = None
+
+
+USUAL = Manner()
+
+
+def load_tokenizer(path: Path) -> Any:
+    """A `tokenizer.json`, without padding and without a bound.
+
+    Raises:
+        InvalidSetting: The library is missing, or the file is no tokenizer.
+    """
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise InvalidSetting(f"{path} needs tokenizers: pip install 'xirang[text]'") from error
+    try:
+        return Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exceptions
+        raise InvalidSetting(f"{path} is not a tokenizer: {error}") from error
 
 
 class TextModel:
@@ -17,78 +71,166 @@ class TextModel:
 
     Attributes:
         name: Of the served model.
-        dimension: Of its embedding.
+        task: What it is for.
+        output: Name of the output that holds its answer.
+        hidden: Name of the output with one vector a token; empty if there is none.
+        dimension: Values of its answer.
         length_max: Most tokens of a text.
         vocabulary_size: Token ids are below this.
-        embedding_output: Name of the output with one vector a text.
+        folder: What its folder says.
+        labels: Of its classes.
     """
-
-    embedding_output = EMBEDDING
 
     def __init__(
         self,
         name: str,
-        path: Path,
+        folder: TextFolder,
+        purpose: Purpose,
+        tokenizer: Any,
         *,
-        input_names: Sequence[str],
-        dimension: int,
-        truncate: bool = True,
+        length_max: int = 0,
     ) -> None:
-        """Load a `tokenizer.json`.
+        """Read texts for a model.
 
         Args:
             name: Of the served model.
-            path: The file.
-            input_names: The model's inputs: ids first, a mask and token types if it has them.
-            dimension: Of its embedding.
-            truncate: Cut longer texts (or refuse them).
-
-        Raises:
-            InvalidSetting: The library is missing, or the file is no tokenizer.
+            folder: What its folder says.
+            purpose: What it is for.
+            tokenizer: Of `load_tokenizer`; nobody else uses it.
+            length_max: What its operator says; 0 for nothing.
         """
-        try:
-            from tokenizers import Tokenizer
-        except ImportError as error:
-            raise InvalidSetting(f"{path} needs tokenizers: pip install 'xirang[text]'") from error
-        try:
-            self._tokenizer = Tokenizer.from_file(str(path))
-        except Exception as error:  # the library raises bare Exceptions
-            raise InvalidSetting(f"{path} is not a tokenizer: {error}") from error
-        truncation = self._tokenizer.truncation
         self.name = name
-        self.dimension = dimension
-        self.length_max = int(truncation["max_length"]) if truncation else 512
-        self.vocabulary_size = self._tokenizer.get_vocab_size()
-        self._input_names = tuple(input_names)
-        self._tokenizer.no_padding()
-        if truncate:
-            self._tokenizer.enable_truncation(self.length_max)
-        else:
-            self._tokenizer.no_truncation()
+        self.folder = folder
+        self.task, self.output, self.hidden = purpose.task, purpose.output, purpose.hidden
+        self.dimension = purpose.width
+        self.labels = folder.labels or tuple(f"LABEL_{n}" for n in range(purpose.width))
+        self.length_max = min(length_max or ANY_LENGTH, _length_max(folder, tokenizer))
+        self.vocabulary_size = int(tokenizer.get_vocab_size())
+        self._input_names = [spec.name for spec in purpose.executable.inputs]
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        self._specials = int(tokenizer.num_special_tokens_to_add(is_pair=False))
+        self._specials_of_pair = int(tokenizer.num_special_tokens_to_add(is_pair=True))
 
-    def encode(self, text: str) -> list[int]:
-        """Token ids, special ones included.
+    def encode(self, text: str, manner: Manner = USUAL) -> Tokens:
+        """A text's tokens; may be called from a thread.
 
         Raises:
-            InvalidRequest: More tokens than the model takes, and cutting is off.
+            TextTooLong: And cutting is off.
+            InvalidRequest: There is no prompt of that name.
         """
-        ids: list[int] = self._tokenizer.encode(text).ids
-        if len(ids) > self.length_max:
-            raise InvalidRequest(
-                f"the text has {len(ids)} tokens; expected at most {self.length_max}"
-            )
-        return ids
+        prompt = self.prompt(manner.prompt_name)
+        if prompt:
+            text = prompt + text
+        if len(text) <= self.length_max:  # it hardly has more tokens than letters: one call will do
+            ids: list[int] = self._tokenizer.encode(text).ids
+            if len(ids) <= self.length_max:
+                return Tokens(ids)
+        part = self._bare(text)
+        room = self.length_max - self._specials
+        if len(part) > room:
+            self._check_length(len(part) + self._specials, manner)
+            _cut(part, room, manner)
+        return Tokens(self._tokenizer.post_process(part).ids)
 
-    def inputs(self, ids: Sequence[int]) -> dict[str, Tensor]:
-        """The model's inputs for one row of token ids."""
-        shape = (1, len(ids))
+    def encode_pair(self, first: str, second: str, manner: Manner = USUAL) -> Tokens:
+        """The tokens of two texts that are read together; the longer one is cut first.
+
+        Raises:
+            TextTooLong: And cutting is off.
+        """
+        parts = [self._bare(first), self._bare(second)]
+        count, room = sum(map(len, parts)), self.length_max - self._specials_of_pair
+        if count > room:
+            self._check_length(count + self._specials_of_pair, manner)
+            shares = _shares(len(parts[0]), len(parts[1]), room)
+            for part, size in zip(parts, shares, strict=True):
+                _cut(part, size, manner)
+        encoding = self._tokenizer.post_process(*parts)
+        return Tokens(encoding.ids, encoding.type_ids)
+
+    def prompt(self, name: str | None) -> str:
+        """What is put before a text.
+
+        Raises:
+            InvalidRequest: There is no prompt of that name.
+        """
+        prompts = self.folder.prompts
+        if not name:
+            return prompts.get(self.folder.default_prompt, "")
+        if name not in prompts:
+            raise InvalidRequest(
+                f"model '{self.name}' has no prompt '{name}'; expected one of {list(prompts)}"
+            )
+        return prompts[name]
+
+    def pieces(self, text: str, *, has_specials: bool) -> list[dict[str, Any]]:
+        """A text's tokens, each with where it stands in the text."""
+        encoding = self._tokenizer.encode(text, add_special_tokens=has_specials)
+        found = []
+        for number, token, is_special, (start, stop) in zip(
+            encoding.ids,
+            encoding.tokens,
+            encoding.special_tokens_mask,
+            encoding.offsets,
+            strict=True,
+        ):
+            where = (token, None, None) if is_special else (text[start:stop], start, stop)
+            piece = dict(zip(("text", "start", "stop"), where, strict=True))
+            found.append({"id": number, "special": bool(is_special), **piece})
+        return found
+
+    def decode(self, ids: Sequence[int], *, has_specials: bool) -> str:
+        """The text of token ids, as far as they remember it."""
+        text: str = self._tokenizer.decode(ids, skip_special_tokens=not has_specials)
+        return text
+
+    def pooled(self, hidden: Array, *, is_normalised: bool) -> Array:
+        """The vector of a text from the states [1, tokens, dimension] of its tokens."""
+        vector = pool(hidden, np.ones(hidden.shape[:2], np.int64), self.folder.pooling)[0]
+        return normalise(vector) if is_normalised else vector
+
+    def inputs(self, tokens: Tokens) -> dict[str, Tensor]:
+        """The model's inputs for one row of tokens."""
+        count = len(tokens.ids)
         tensors = {}
         for name in self._input_names:
             if "mask" in name:
-                row = np.ones(len(ids), np.int64)
+                row = np.ones(count, np.int64)
             elif "type" in name:
-                row = np.zeros(len(ids), np.int64)
+                row = np.zeros(count, np.int64) if tokens.types is None else _row(tokens.types)
+            elif "position" in name:
+                row = np.arange(count, dtype=np.int64)
             else:
-                row = np.array(ids, np.int64)
-            tensors[name] = Tensor("INT64", shape, row.view(np.uint8).data)
+                row = _row(tokens.ids)
+            tensors[name] = Tensor("INT64", (1, count), row.view(np.uint8).data)
         return tensors
+
+    def _bare(self, text: str) -> Any:
+        """A text's encoding without special tokens: those are put on after it was cut."""
+        return self._tokenizer.encode(text, add_special_tokens=False)
+
+    def _check_length(self, count: int, manner: Manner) -> None:
+        if not manner.truncate:
+            raise TextTooLong(f"the text has {count} tokens; expected at most {self.length_max}")
+
+
+def _cut(encoding: Any, size: int, manner: Manner) -> None:
+    encoding.truncate(max(0, size), direction="left" if manner.is_cut_left else "right")
+
+
+def _row(values: list[int]) -> Array:
+    return np.array(values, np.int64)
+
+
+def _length_max(folder: TextFolder, tokenizer: Any) -> int:
+    truncation = tokenizer.truncation
+    told = folder.tokens_max or (int(truncation["max_length"]) if truncation else 0)
+    return min(told or TOKENS_MAX, folder.positions_max or ANY_LENGTH)
+
+
+def _shares(first: int, second: int, room: int) -> tuple[int, int]:
+    """How much of two texts is kept, so that the shorter one loses last."""
+    kept = max(min(first, room // 2), room - second)
+    return min(first, kept), min(second, room - min(first, kept))

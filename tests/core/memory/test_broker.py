@@ -39,8 +39,7 @@ def test_a_limit_holds_even_if_all_is_free():
 
 def test_guarantees_must_fit():
     broker, _, _ = two()
-    assert broker.can_add(40)
-    assert not broker.can_add(41)
+    assert broker.unpromised() == 40
     with pytest.raises(AssertionError):
         broker.add("c", guarantee=41, limit=41)
 
@@ -54,9 +53,29 @@ def test_who_goes_takes_its_guarantee_along():
 def test_a_smaller_capacity_says_how_much_is_too_much():
     broker, a, _ = two()
     broker.take(a, 70)
-    assert broker.resize(80) == 20
+    broker.resize(80)
+    assert broker.excess() == 20
     assert broker.room(a) == 0
-    assert broker.resize(200) == 0
+    broker.resize(200)
+    assert broker.excess() <= 0
+
+
+def test_the_most_is_what_is_left_when_nothing_runs():
+    broker, a, b = two()
+    broker.take(b, 50)
+    assert broker.most(a) == 70
+    b.fixed = 50
+    assert broker.most(a) == 50
+    a.fixed = 5
+    assert broker.most(a) == 45
+
+
+def test_what_is_taken_already_is_counted_even_if_it_is_too_much():
+    broker, a, b = two()
+    broker.take(a, 70)
+    broker.count(b, 50)
+    assert broker.excess() == 20
+    assert broker.room(a) == 0
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-40, 40)), max_size=60))

@@ -7,6 +7,7 @@ from tritonclient.utils import serialize_byte_tensor
 
 from xirang.errors import InvalidRequest, ModelFailed
 from xirang.frontends.grpc.infer import CONTENTS, Request, decode, encode
+from xirang.frontends.shared_memory import UnknownRegion
 from xirang.tensors.tensor import NUMPY_TYPES, to_array
 
 NUMBERS = [name for name in NUMPY_TYPES if name != "BYTES"]
@@ -153,17 +154,23 @@ def test_wrong_inputs_are_refused(case):
     assert text in str(refused.value)
 
 
-def test_what_is_not_served_is_refused_in_words():
+def test_classes_are_wanted_of_an_output():
     message = request(x(), raw=[bytes(8)], outputs="y")
     message.outputs[0].parameters["classification"].int64_param = 2
-    with pytest.raises(InvalidRequest, match="classification is not served here"):
-        decode(message)
-    message.outputs[0].parameters["classification"].int64_param = 0
-    with pytest.raises(InvalidRequest, match="invalid value for 'classification' parameter"):
-        decode(message)
-    message = request(x(), raw=[bytes(8)])
+    assert decode(message).wanted.special.classes == {"y": 2}
+    for value in (0, -1):
+        message.outputs[0].parameters["classification"].int64_param = value
+        with pytest.raises(InvalidRequest, match="invalid value for 'classification' parameter"):
+            decode(message)
+
+
+def test_a_region_that_there_is_not_is_unknown():
+    message = request(x(), raw=[])
     message.inputs[0].parameters["shared_memory_region"].string_param = "r"
-    with pytest.raises(InvalidRequest, match="shared memory regions are not served"):
+    with pytest.raises(InvalidRequest, match="'shared_memory_byte_size' must be specified"):
+        decode(message)
+    message.inputs[0].parameters["shared_memory_byte_size"].int64_param = 8
+    with pytest.raises(UnknownRegion, match="Unable to find shared memory region: 'r'"):
         decode(message)
 
 

@@ -82,8 +82,6 @@ def test_it_is_refused_as_by_triton(text, message):
     ("text", "block"),
     [
         ("sequence_batching { }", "sequence_batching"),
-        ("ensemble_scheduling { }", "ensemble_scheduling"),
-        ("model_transaction_policy { decoupled: true }", "model_transaction_policy"),
         ("batch_input { }", "batch_input"),
         ("model_operations { }", "model_operations"),
         ("model_repository_agents { }", "model_repository_agents"),
@@ -137,6 +135,10 @@ def test_a_file_may_have_another_name(tmp_path):
     [
         ("platform: 'nosuch'", "unexpected platform type 'nosuch' for m"),
         ("backend: 'tensorrt'", "unable to find backend library for backend 'tensorrt'"),
+        (
+            "backend: 'onnxruntime' model_transaction_policy { decoupled: true }",
+            "model 'm' asks for what is not served: model_transaction_policy",
+        ),
         ("", "Could not determine backend for model 'm'"),
     ],
 )

@@ -22,29 +22,12 @@ def test_without_a_block_xirangs_own_rules_hold():
     assert meaning("max_batch_size: 8").settings == replace(COMMON, max_batch_size=8)
 
 
-def test_a_delay_is_a_window_and_no_delay_is_no_waiting():
-    delayed = meaning("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1500 }")
-    assert (delayed.settings.window_ms, delayed.settings.efficiency) == (1.5, 1.0)
-    at_once = meaning("max_batch_size: 8 dynamic_batching { }")
-    assert (at_once.settings.window_ms, at_once.settings.efficiency) == (0.0, 0.0)
-    assert at_once.unheeded == ()
-
-
-def test_a_queue_policy_is_a_budget_and_a_bound():
-    found = meaning(
-        "dynamic_batching { default_queue_policy { max_queue_size: 7 "
-        "default_timeout_microseconds: 20000 allow_timeout_override: true } }"
-    )
-    assert (found.settings.queue, found.settings.budget_ms) == (7, 20.0)
+def test_a_block_brings_rules_of_its_own():
+    found = meaning("max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1500 }")
+    assert found.rules is not None
+    assert found.rules.delay_ns == 1_500_000
+    assert found.settings == replace(COMMON, max_batch_size=8)
     assert found.unheeded == ()
-
-
-def test_a_delay_beyond_the_budget_is_cut():
-    found = meaning(
-        "dynamic_batching { max_queue_delay_microseconds: 9000 default_queue_policy "
-        "{ default_timeout_microseconds: 4000 allow_timeout_override: true } }"
-    )
-    assert found.settings.window_ms == 2.0
 
 
 def test_instances_and_threads():
@@ -90,29 +73,6 @@ def test_the_operators_own_table_goes_over_the_configuration():
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        (
-            "max_batch_size: 8 dynamic_batching { preferred_batch_size: [2, 4] }",
-            "preferred_batch_size",
-        ),
-        ("dynamic_batching { preserve_ordering: true }", "preserve_ordering"),
-        (
-            "dynamic_batching { priority_levels: 5 default_priority_level: 2 }",
-            "priority_levels: there are 3, and 2 is the default",
-        ),
-        (
-            "dynamic_batching { priority_levels: 3 default_priority_level: 2 "
-            "priority_queue_policy { key: 1 value { max_queue_size: 1 } } }",
-            "priority_queue_policy",
-        ),
-        (
-            "dynamic_batching { default_queue_policy { default_timeout_microseconds: 1 "
-            "timeout_action: DELAY allow_timeout_override: true } }",
-            "timeout_action: DELAY",
-        ),
-        (
-            "dynamic_batching { default_queue_policy { default_timeout_microseconds: 1 } }",
-            "allow_timeout_override",
-        ),
         ("optimization { graph { level: 1 } }", "optimization"),
         ("instance_group { rate_limiter { } }", "rate_limiter"),
         ("instance_group { host_policy: 'x' }", "host_policy"),

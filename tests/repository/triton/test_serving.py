@@ -9,7 +9,7 @@ from tests.support import models
 from tests.support.repositories import plus
 
 from xirang.config import ModelSettings
-from xirang.core.policy import Batching
+from xirang.core.rules import BatcherRules
 from xirang.engine.clock import MonotonicClock
 from xirang.engine.engine import Engine
 from xirang.engine.info import describe
@@ -71,8 +71,18 @@ def test_what_was_written_decides_and_what_was_completed_does_not(tmp_path):
     completed = loaded(tmp_path).model.policy
     assert (completed.max_batch_size, completed.efficiency) == (128, 0.5)
     written = loaded(tmp_path, "max_batch_size: 4 dynamic_batching { }").model.policy
-    assert (written.max_batch_size, written.efficiency, written.window_ns_max) == (4, 0.0, 0)
-    assert written.batching is Batching.FIRST_COME
+    assert (written.max_batch_size, written.batcher) == (4, BatcherRules(preferred=(4,)))
+    assert not written.rejects_early
+
+
+@pytest.mark.parametrize(("ragged", "can_pad"), [("false", False), ("true", True)])
+def test_by_tritons_rules_shapes_mix_only_where_they_may(tmp_path, ragged, can_pad):
+    text = "max_batch_size: 4 dynamic_batching { } "
+    for name in ("ids", "attention_mask"):
+        dims = f"data_type: TYPE_INT64 dims: -1 allow_ragged_batch: {ragged}"
+        text += f"input {{ name: '{name}' {dims} }} "
+    text += "output { name: 'total' data_type: TYPE_INT64 dims: 1 }"
+    assert loaded(tmp_path, text, models.masked_double, ()).model.policy.can_pad is can_pad
 
 
 def test_without_a_batch_a_request_is_a_run_of_its_own_whatever_its_first_axis(tmp_path):
@@ -134,7 +144,8 @@ def test_without_a_configuration_a_tokenizer_makes_a_text_model(tmp_path):
             "unable to find 'no.onnx'",
         ),
         ("default_model_filename: '../../../x.onnx' backend: 'onnxruntime'", {}, "leads out of"),
-        ("backend: 'python'", {}, "unable to find backend library for backend 'python'"),
+        ("backend: 'tensorrt'", {}, "unable to find backend library for backend 'tensorrt'"),
+        ("backend: 'python'", {}, "unable to find 'model.py' in version 1 of m"),
         (None, {"can_complete": False}, "completing it from the model is switched off"),
         (
             "max_batch_size: 4 model_warmup { name: 'w' batch_size: 8 }",
@@ -150,5 +161,5 @@ def test_what_cannot_be_served_is_named(tmp_path, config, terms, message):
 
 
 def test_what_has_no_effect_is_logged(tmp_path, caplog):
-    loaded(tmp_path, "max_batch_size: 4 dynamic_batching { preserve_ordering: true }")
-    assert "m: without effect here: preserve_ordering" in caplog.text
+    loaded(tmp_path, "max_batch_size: 4 dynamic_batching { } runtime: 'x'")
+    assert "m: without effect here: runtime" in caplog.text

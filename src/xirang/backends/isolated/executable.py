@@ -7,21 +7,32 @@ took along raises `WorkerDied`; what becomes of it the engine decides.
 """
 
 import logging
+import subprocess
 import threading
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import TypeVar
+
+import msgspec
 
 from xirang.backends.executable import WorkerDied
 from xirang.backends.isolated.life import Life, LifeEnded
 from xirang.backends.isolated.messages import Load, Loaded
 from xirang.backends.isolated.segment import Named
 from xirang.backends.isolated.worker import in_columns
+from xirang.backends.requests import Asked, Line, Responded
 from xirang.errors import InvalidSetting
 from xirang.tensors.tensor import Array
 
 log = logging.getLogger(__name__)
 
 HANG_S = 60.0
+
+FAREWELL_S_MAX = 2.0
+"""Longest time that a model takes to say farewell before its process is ended."""
+
+_T = TypeVar("_T")
 
 BACKOFF_S = (0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.3, 1.0, 3.0)
 """Wait before the n-th start in a row without a run that succeeded; the last one for all later.
@@ -52,8 +63,10 @@ class IsolatedExecutable:
         self._closing = threading.Event()
         self._changed = threading.Condition()
         self._lives: list[Life] = []
-        self._idle: list[Life] = []
+        # Each gets its turn: whoever runs something as often as there are processes reaches all.
+        self._idle: deque[Life] = deque()
         self._stuck = 0
+        self.takes_requests = False
         self._keepers: list[threading.Thread] = []
         self.hang_s = hang_s
         self.living = 0
@@ -66,6 +79,9 @@ class IsolatedExecutable:
         self.bounds = loaded.bounds
         self.takes_lists = loaded.takes_lists
         self.is_packed = loaded.is_packed
+        self.takes_requests = loaded.takes_requests
+        self.is_decoupled = loaded.is_decoupled
+        self.declared = loaded.declared
 
     def grow(self, count: int) -> Loaded:
         """Have so many processes more; return when all of them have loaded the model.
@@ -76,7 +92,8 @@ class IsolatedExecutable:
         firsts: list[Future[Loaded]] = [Future() for _ in range(count)]
         for first in firsts:
             name = f"{self._load.name}-keeper-{len(self._keepers)}"
-            keeper = threading.Thread(target=self._keep, args=[first], name=name, daemon=True)
+            load = msgspec.structs.replace(self._load, instance=len(self._keepers))
+            keeper = threading.Thread(target=self._keep, args=[first, load], name=name, daemon=True)
             self._keepers.append(keeper)
             keeper.start()
         try:
@@ -113,10 +130,25 @@ class IsolatedExecutable:
         rows = [(name, row) for name, column in columns.items() for row in column]
         return in_columns(self._run(rows, wanted, is_list=True))
 
+    def run_requests(self, requests: Sequence[Asked], line: Line) -> list[Responded]:
+        """Run it with requests as they are; see `requests.RequestExecutable`.
+
+        Raises:
+            WorkerDied: As for `run`.
+        """
+        timeout_s = self.hang_s
+        return self._in_a_life(lambda life: life.run_requests(requests, line, timeout_s=timeout_s))
+
     def _run(self, arrays: Sequence[Named], wanted: Sequence[str], *, is_list: bool) -> list[Named]:
+        timeout_s = self.hang_s
+        return self._in_a_life(
+            lambda life: life.run(arrays, wanted, is_list=is_list, timeout_s=timeout_s)
+        )
+
+    def _in_a_life(self, run: Callable[[Life], _T]) -> _T:
         life = self._take()
         try:
-            return life.run(arrays, wanted, is_list=is_list, timeout_s=self.hang_s)
+            return run(life)
         except LifeEnded as error:
             log.warning("a worker of model %s: %s", self._load.name, error)
             raise WorkerDied(str(error), self) from None
@@ -129,7 +161,7 @@ class IsolatedExecutable:
                 if not self._may_come():
                     raise WorkerDied("no process can be started", self, is_suspect=False)
                 self._changed.wait()
-            return self._idle.pop()
+            return self._idle.popleft()
 
     def _give_back(self, life: Life) -> None:
         held_bytes = life.resident_bytes
@@ -157,20 +189,29 @@ class IsolatedExecutable:
         self._closing.set()
         with self._changed:
             for life in self._lives:
-                life.process.kill()
+                if life in self._idle and self.takes_requests:
+                    life.dismiss()
+                else:
+                    life.process.kill()
+            leaving = list(self._lives)
             self._changed.notify_all()
+        for life in leaving:
+            try:
+                life.process.wait(FAREWELL_S_MAX)
+            except subprocess.TimeoutExpired:
+                life.process.kill()
         for keeper in self._keepers:
             keeper.join()
 
     def _may_come(self) -> bool:
         return self._stuck < len(self._keepers) and not self._closing.is_set()
 
-    def _keep(self, first: "Future[Loaded]") -> None:
+    def _keep(self, first: "Future[Loaded]", load: Load) -> None:
         """One keeper's life, which is as long as the model's: a process dies with its thread."""
         failures, is_stuck = 0, False
         while not self._closing.wait(BACKOFF_S[min(failures, len(BACKOFF_S) - 1)]):
             try:
-                life, loaded = self._start()
+                life, loaded = self._start(load)
             except InvalidSetting as error:
                 failures += 1
                 if not first.done():
@@ -188,8 +229,8 @@ class IsolatedExecutable:
             self._leave(life)
             failures = 0 if life.runs else failures + 1
 
-    def _start(self) -> tuple[Life, Loaded]:
-        name = self._load.name
+    def _start(self, load: Load) -> tuple[Life, Loaded]:
+        name = load.name
         try:
             life = Life()
         except OSError as error:
@@ -199,7 +240,7 @@ class IsolatedExecutable:
             if self._closing.is_set():
                 life.process.kill()  # whoever closes has not seen it
         try:
-            return life, life.load(self._load)
+            return life, life.load(load)
         except (LifeEnded, InvalidSetting) as error:
             with self._changed:
                 self._lives.remove(life)

@@ -10,17 +10,23 @@ from collections.abc import Sequence
 import msgspec
 
 from xirang.backends.executable import OutOfMemory
+from xirang.backends.isolated.channel import Channel
+from xirang.backends.isolated.errands import Errands
 from xirang.backends.isolated.messages import (
     Ask,
+    AskEach,
+    AskOther,
     Load,
     Loaded,
     Message,
+    One,
+    Part,
     Raised,
     Told,
-    receive,
-    send,
+    ToldEach,
 )
-from xirang.backends.isolated.segment import Named, Segment, mapped, size_of, written
+from xirang.backends.isolated.segment import Named, Placed, Segment, mapped, size_of, written
+from xirang.backends.requests import Asked, Line, Responded, error_of
 from xirang.errors import InvalidRequest, InvalidSetting
 from xirang.tensors.split import RowsMismatchError
 
@@ -28,6 +34,11 @@ START_S_MAX = 600.0
 """Some models are large, and some folders are far away."""
 
 DYING_S_MAX = 1.0
+
+STANDARD_ERROR = 2
+"""Where whatever a model prints goes, as the log does: who reads the server's output waits for it
+to say that it is ready, and perhaps for nothing more.
+"""
 
 _KNOWN = {
     kind.__name__: kind for kind in (InvalidRequest, RowsMismatchError, MemoryError, OutOfMemory)
@@ -60,13 +71,15 @@ class Life:
             command = [sys.executable, "-P", "-m", f"{__package__}.worker", str(theirs.fileno())]
             try:
                 self.process = subprocess.Popen(
-                    command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    stdin=subprocess.DEVNULL,
+                    stdout=STANDARD_ERROR,
                 )
             except OSError:
                 ours.close()
                 raise
-        self._channel = ours
-        self._timeout_s = 0.0
+        self._channel = Channel(ours)
         self._inputs: Segment | None = None
         self._outputs: Segment | None = None
         self.resident_bytes = 0
@@ -79,7 +92,8 @@ class Life:
             InvalidSetting: It cannot, and why.
             LifeEnded: It ended over it.
         """
-        answer = self._ask(load, None, START_S_MAX)
+        self._channel.wait_at_most(START_S_MAX)
+        answer = self._ask(load, None, None)
         if isinstance(answer, Raised):
             self.end()
             raise InvalidSetting(answer.text)
@@ -95,19 +109,53 @@ class Life:
             LifeEnded: It ended under it, hung, or answered what nobody understands.
             Exception: What the model raised.
         """
+        self._channel.wait_at_most(timeout_s)
+        placed, size_bytes, descriptor = self._place(arrays)
+        answer = self._ask(Ask(placed, size_bytes, list(wanted), is_list), descriptor, None)
+        return self._outcome(answer, is_new=size_bytes > 0)
+
+    def run_requests(
+        self, requests: Sequence[Asked], line: Line, *, timeout_s: float
+    ) -> list[Responded]:
+        """Have it run the model with requests as they are.
+
+        Raises:
+            LifeEnded: As for `run`.
+            Exception: As for `run`.
+        """
+        self._channel.wait_at_most(timeout_s)
+        arrays = [named for request in requests for named in request.inputs.items()]
+        placed, size_bytes, descriptor = self._place(arrays)
+        ones = [One(len(each.inputs), list(each.wanted), each.about) for each in requests]
+        answer = self._ask(AskEach(placed, size_bytes, ones), descriptor, line)
+        outputs = self._outcome(answer, is_new=size_bytes > 0)
+        assert isinstance(answer, ToldEach)
+        results: list[Responded] = []
+        begin = 0
+        for response in answer.responses:
+            if response.error is not None:
+                results.append(error_of(response.code, response.error))
+                continue
+            end = begin + response.tensors
+            results.append(dict(outputs[begin:end]))
+            begin = end
+        return results
+
+    def _place(self, arrays: Sequence[Named]) -> tuple[list[Placed], int, int | None]:
+        """Where inputs lie now, the size of their segment if it is new, and its descriptor."""
         if self._inputs is not None and size_of(arrays) <= self._inputs.size_bytes:
-            ask = Ask(self._inputs.write(arrays), 0, list(wanted), is_list)
-            answer = self._ask(ask, None, timeout_s)
-        else:
-            segment, placed, descriptor = written(arrays)
-            ask = Ask(placed, segment.size_bytes, list(wanted), is_list)
-            answer = self._ask(ask, descriptor, timeout_s)
-            # Where it raised it may have had no room for the segment.
-            self._inputs = segment if isinstance(answer, Told) else None
+            return self._inputs.write(arrays), 0, None
+        segment, placed, descriptor = written(arrays)
+        self._inputs = segment
+        return placed, segment.size_bytes, descriptor
+
+    def _outcome(self, answer: Message, *, is_new: bool) -> list[Named]:
         self.runs += 1
         if isinstance(answer, Raised):
+            if is_new:
+                self._inputs = None  # it may have had no room for the segment
             raise _as_exception(answer)
-        assert isinstance(answer, Told)
+        assert isinstance(answer, Told | ToldEach)
         assert self._outputs is not None
         self.resident_bytes = answer.resident_bytes
         try:
@@ -117,15 +165,20 @@ class Life:
             self.end()
             raise LifeEnded(f"it answered nonsense ({error}) and was ended") from None
 
-    def _ask(self, message: Message, descriptor: int | None, timeout_s: float) -> Message:
-        if timeout_s != self._timeout_s:
-            self._channel.settimeout(timeout_s)
-            self._timeout_s = timeout_s
+    def _ask(self, message: Message, descriptor: int | None, line: Line | None) -> Message:
+        """Its answer; in between, what its model asks of others is seen to."""
+        errands = Errands(self._channel, line)
         try:
-            send(self._channel, message, descriptor)
-            answer, came = receive(self._channel)
+            self._channel.send(message, descriptor)
+            while True:
+                if errands:
+                    errands.wait()
+                answer, came = self._channel.receive()
+                if not isinstance(answer, AskOther | Part):
+                    break
+                errands.take(answer, came)
             if came is not None:
-                assert isinstance(answer, Told)
+                assert isinstance(answer, Told | ToldEach)
                 self._outputs = mapped(came, answer.size_bytes)
         except TimeoutError:
             self.end()
@@ -133,7 +186,7 @@ class Life:
         except msgspec.MsgspecError as error:
             self.end()
             raise LifeEnded(f"it answered nonsense ({error}) and was ended") from None
-        except EOFError:
+        except (EOFError, ConnectionError):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.process.wait(DYING_S_MAX)  # so that its own exit status is told
             self.end()
@@ -141,7 +194,13 @@ class Life:
         except OSError as error:
             self.end()
             raise LifeEnded(f"it was lost: {error}") from None
+        finally:
+            errands.close()
         return answer
+
+    def dismiss(self) -> None:
+        """Ask it for nothing more: it ends when it has said farewell to the model."""
+        self._channel.close()
 
     def end(self) -> None:
         """Kill it, if it still lives: it has no state worth a farewell."""

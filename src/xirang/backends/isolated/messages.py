@@ -1,35 +1,28 @@
 """What a server and its worker process say to each other, over a socket pair.
 
-Strictly in turns: the server asks, the worker answers. A message is its length, its MessagePack
-and perhaps the descriptor of a new segment. Nothing is ever unpickled.
+The server asks and the worker answers; in between, a worker whose model asks other models
+asks the server, and one whose model answers in parts hands them out.
 """
-
-import errno
-import os
-import socket
-from typing import Any
 
 import msgspec
 
 from xirang.backends.isolated.segment import Placed
+from xirang.backends.requests import About, Responded, code_of
 from xirang.core.signature import TensorSpec
-
-LENGTH_BYTES = 4
-HEAD_BYTES = 1 << 12
-"""Room for most messages; what is longer comes in chunks."""
-
-CHUNK_BYTES = 1 << 16
+from xirang.errors import XirangError
 
 
 class Load(msgspec.Struct, tag=True, frozen=True):
     """Load a model.
 
     Attributes:
-        kind: "python", "onnx", "torch" or "torch module".
+        kind: "python", "onnx", "torch", "torch module" or "triton python".
         target: Import path of a callable or a module, or path of a file.
         name: Under which it is served.
         threads: Inside one run.
         device: Where PyTorch runs.
+        options: More that a model of this kind wants to know.
+        instance: Which of the model's processes this is.
     """
 
     kind: str
@@ -37,6 +30,8 @@ class Load(msgspec.Struct, tag=True, frozen=True):
     name: str
     threads: int = 1
     device: str = "auto"
+    options: dict[str, str] = {}
+    instance: int = 0
 
 
 class Loaded(msgspec.Struct, tag=True, frozen=True):
@@ -48,6 +43,9 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
         bounds: Least and greatest sizes of symbols in its shapes, where it has some.
         takes_lists: Whether it can be asked with lists.
         is_packed: Whether it takes sequences end to end.
+        takes_requests: Whether it is asked with requests.
+        is_decoupled: Whether each of them may have another number of answers than one.
+        declared: The model's configuration as it completed it, as JSON; empty for none.
     """
 
     platform: str
@@ -57,6 +55,9 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
     bounds: dict[str, tuple[int, int | None]]
     takes_lists: bool
     is_packed: bool
+    takes_requests: bool = False
+    is_decoupled: bool = False
+    declared: str = ""
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True):
@@ -73,6 +74,125 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
     size_bytes: int
     wanted: list[str]
     is_list: bool
+
+
+class One(msgspec.Struct, frozen=True, array_like=True):
+    """One request of several.
+
+    Attributes:
+        tensors: How many of those that are placed are its own.
+        wanted: Names of outputs.
+        about: What its client says of it.
+    """
+
+    tensors: int
+    wanted: list[str]
+    about: About
+
+
+class AskEach(msgspec.Struct, tag=True, frozen=True):
+    """Run the model with requests as they are.
+
+    Attributes:
+        placed: Their inputs in the server's segment, request by request.
+        size_bytes: As of `Ask`.
+        requests: In the same order.
+    """
+
+    placed: list[Placed]
+    size_bytes: int
+    requests: list[One]
+
+
+class Response(msgspec.Struct, frozen=True, array_like=True):
+    """What one request gets.
+
+    Attributes:
+        tensors: How many of those that are placed are its own.
+        error: What is wrong with it; None if nothing is.
+        code: Of the error.
+    """
+
+    tensors: int
+    error: str | None = None
+    code: int = 0
+
+
+def response_of(result: Responded) -> Response:
+    """How it went, without the outputs."""
+    if isinstance(result, XirangError):
+        return Response(0, str(result), code_of(result))
+    return Response(len(result))
+
+
+class ToldEach(msgspec.Struct, tag=True, frozen=True):
+    """It ran.
+
+    Attributes:
+        placed: Outputs in the worker's segment, request by request.
+        size_bytes: As of `Told`.
+        resident_bytes: As of `Told`.
+        responses: One a request, in order.
+    """
+
+    placed: list[Placed]
+    size_bytes: int
+    resident_bytes: int
+    responses: list[Response]
+
+
+class Part(msgspec.Struct, tag=True, frozen=True):
+    """One of several answers to a request of the run that is still going on.
+
+    Attributes:
+        index: Of the request in the run.
+        placed: Outputs.
+        size_bytes: Of the segment that came along for them, if any did.
+        response: How it went.
+    """
+
+    index: int
+    placed: list[Placed]
+    size_bytes: int
+    response: Response
+
+
+class AskOther(msgspec.Struct, tag=True, frozen=True):
+    """The model asks another one of the same server.
+
+    Attributes:
+        number: That its answer shall bear.
+        model: Name of the other model.
+        version: Empty for whichever serves.
+        placed: Inputs.
+        size_bytes: Of the segment that came along for them.
+        wanted: Names of outputs.
+        about: What the model says of the request.
+    """
+
+    number: int
+    model: str
+    version: str
+    placed: list[Placed]
+    size_bytes: int
+    wanted: list[str]
+    about: About
+
+
+class OtherTold(msgspec.Struct, tag=True, frozen=True):
+    """What the other one answered.
+
+    Attributes:
+        number: Of the question.
+        placed: Outputs.
+        size_bytes: Of the segment that came along for them, if any did.
+        response: How it went.
+    """
+
+    number: int
+    placed: list[Placed]
+    size_bytes: int
+    response: Response
 
 
 class Told(msgspec.Struct, tag=True, frozen=True):
@@ -103,51 +223,4 @@ class Raised(msgspec.Struct, tag=True, frozen=True):
     trace: str
 
 
-Message = Load | Loaded | Ask | Told | Raised
-
-_ENCODER = msgspec.msgpack.Encoder()
-_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
-
-
-def send(channel: socket.socket, message: Message, descriptor: int | None = None) -> None:
-    """Send a message, perhaps with a descriptor, which is closed on this side.
-
-    Raises:
-        OSError: The other side is gone.
-    """
-    body = _ENCODER.encode(message)
-    data = len(body).to_bytes(LENGTH_BYTES, "little") + body
-    if descriptor is None:
-        channel.sendall(data)
-        return
-    try:
-        sent = socket.send_fds(channel, [data], [descriptor])
-    finally:
-        os.close(descriptor)
-    channel.sendall(data[sent:])
-
-
-def receive(channel: socket.socket) -> tuple[Message, int | None]:
-    """The next message and the descriptor that came with it.
-
-    Raises:
-        EOFError: The other side is gone.
-        TimeoutError: Nothing came within the socket's timeout.
-        OSError: Its descriptor did not come through: this process has too many.
-        msgspec.MsgspecError: It is no message.
-    """
-    data, descriptors, flags, _ = socket.recv_fds(channel, HEAD_BYTES, 1)
-    if flags & socket.MSG_CTRUNC:
-        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-    body = bytearray(data)
-    while len(body) < LENGTH_BYTES or len(body) < LENGTH_BYTES + _length(body):
-        if not data:
-            raise EOFError("the other side closed the channel")
-        data = channel.recv(CHUNK_BYTES)
-        body += data
-    message: Any = _DECODER.decode(memoryview(body)[LENGTH_BYTES:])
-    return message, descriptors[0] if descriptors else None
-
-
-def _length(body: bytearray) -> int:
-    return int.from_bytes(body[:LENGTH_BYTES], "little")
+Message = Load | Loaded | Ask | Told | Raised | AskEach | ToldEach | Part | AskOther | OtherTold

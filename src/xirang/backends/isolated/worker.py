@@ -16,17 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from xirang.backends.executable import Executable, is_packed, takes_lists
+from xirang.backends.isolated.channel import Channel
+from xirang.backends.isolated.conversation import Conversation, Task
 from xirang.backends.isolated.messages import (
-    Ask,
+    AskEach,
     Load,
     Loaded,
     Message,
     Raised,
     Told,
-    receive,
-    send,
+    ToldEach,
+    response_of,
 )
-from xirang.backends.isolated.segment import Named, Segment, mapped, size_of, written
+from xirang.backends.isolated.segment import Named, Placed, Segment, mapped, size_of, written
+from xirang.backends.requests import Asked, is_decoupled, takes_requests
 
 _PR_SET_PDEATHSIG = 1
 
@@ -37,57 +40,91 @@ _FAULTS = (Exception, SystemExit)
 class Worker:
     """One model and the two segments, seen from inside."""
 
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, channel: Channel) -> None:
+        self._conversation = Conversation(channel)
         self._memory = Memory()
-        self._executable: Executable | None = None
+        self._executable: Any = None
         self._inputs: Segment | None = None
         self._outputs: Segment | None = None
 
     def serve(self) -> None:
         """Answer every message until the channel closes."""
+        conversation = self._conversation
         with contextlib.suppress(EOFError, OSError):
             while True:
-                message, descriptor = receive(self._channel)
+                task = conversation.next_task()
                 try:
-                    answer, new = self._answer(message, descriptor)
+                    answer, new = self._answer(task)
                 except _FAULTS as error:  # whatever a model raises is told, not died of
                     trace = "".join(traceback.format_exception(error))
                     answer, new = Raised(type(error).__name__, str(error), trace), None
-                send(self._channel, answer, new)
+                conversation.answer(answer, new)
 
-    def _answer(self, message: Message, descriptor: int | None) -> tuple[Message, int | None]:
+    def close(self) -> None:
+        """Say farewell to the model, if it wants to hear it."""
+        if (finalize := getattr(self._executable, "close", None)) is not None:
+            finalize()
+
+    def _answer(self, task: Task) -> tuple[Message, int | None]:
+        message, descriptor = task
         if isinstance(message, Load):
-            loaded = self._executable = load(message)
-            answer = Loaded(
-                platform=loaded.platform,
-                inputs=loaded.inputs,
-                outputs=loaded.outputs,
-                device=str(getattr(loaded, "device", "cpu")),
-                bounds=getattr(loaded, "bounds", {}),
-                takes_lists=takes_lists(loaded),
-                is_packed=is_packed(loaded),
-            )
-            return answer, None
-        assert isinstance(message, Ask)
+            return self._loaded(message), None
         if descriptor is not None:
             self._inputs = None  # should there be no room, the old one must not pass for the new
             self._inputs = mapped(descriptor, message.size_bytes)
         assert self._inputs is not None
-        executable: Any = self._executable
         # What a callable keeps must not change under it when the next inputs come.
-        arrays = self._inputs.read(message.placed, copy=executable.keeps_inputs)
+        arrays = self._inputs.read(message.placed, copy=self._executable.keeps_inputs)
+        if isinstance(message, AskEach):
+            return self._run_each(message, arrays)
+        outputs: list[Named]
         if message.is_list:
-            outputs = executable.run_lists(in_columns(arrays), message.wanted)
-            return self._tell([(name, row) for name, rows in outputs.items() for row in rows])
-        return self._tell(list(executable.run(dict(arrays), message.wanted).items()))
+            lists = self._executable.run_lists(in_columns(arrays), message.wanted)
+            outputs = [(name, row) for name, rows in lists.items() for row in rows]
+        else:
+            outputs = list(self._executable.run(dict(arrays), message.wanted).items())
+        placed, size_bytes, new = self._place(outputs)
+        return Told(placed, size_bytes, self._memory.resident_bytes()), new
 
-    def _tell(self, outputs: list[Named]) -> tuple[Message, int | None]:
+    def _loaded(self, message: Load) -> Loaded:
+        loaded = self._executable = load(message, self._conversation)
+        return Loaded(
+            platform=loaded.platform,
+            inputs=loaded.inputs,
+            outputs=loaded.outputs,
+            device=str(getattr(loaded, "device", "cpu")),
+            bounds=getattr(loaded, "bounds", {}),
+            takes_lists=takes_lists(loaded),
+            is_packed=is_packed(loaded),
+            takes_requests=takes_requests(loaded),
+            is_decoupled=is_decoupled(loaded),
+            declared=getattr(loaded, "declared", ""),
+        )
+
+    def _run_each(self, message: AskEach, arrays: list[Named]) -> tuple[Message, int | None]:
+        requests, begin = [], 0
+        for one in message.requests:
+            end = begin + one.tensors
+            inputs = dict(arrays[begin:end])
+            requests.append(Asked(inputs, one.wanted, one.about))
+            begin = end
+        outputs: list[Named] = []
+        responses = []
+        self._conversation.is_in_run = True
+        for result in self._executable.run_requests(requests):
+            responses.append(response_of(result))
+            if isinstance(result, dict):
+                outputs += result.items()
+        placed, size_bytes, new = self._place(outputs)
+        return ToldEach(placed, size_bytes, self._memory.resident_bytes(), responses), new
+
+    def _place(self, outputs: list[Named]) -> tuple[list[Placed], int, int | None]:
+        """Where outputs lie now, the size of their segment if it is new, and its descriptor."""
         if self._outputs is not None and size_of(outputs) <= self._outputs.size_bytes:
-            return Told(self._outputs.write(outputs), 0, self._memory.resident_bytes()), None
+            return self._outputs.write(outputs), 0, None
         segment, placed, descriptor = written(outputs)
         self._outputs = segment
-        return Told(placed, segment.size_bytes, self._memory.resident_bytes()), descriptor
+        return placed, segment.size_bytes, descriptor
 
 
 def in_columns(arrays: list[Named]) -> dict[str, list[Any]]:
@@ -98,8 +135,12 @@ def in_columns(arrays: list[Named]) -> dict[str, list[Any]]:
     return columns
 
 
-def load(message: Load) -> Executable:
-    """The executable that a message describes."""
+def load(message: Load, conversation: Conversation) -> Executable:
+    """The executable that a message describes; the conversation is for one that asks others."""
+    if message.kind == "triton python":
+        from xirang.backends.triton_python.executable import ModelFile
+
+        return ModelFile(message, conversation)
     if message.kind == "python":
         from xirang.backends.python import PythonExecutable, import_object
 
@@ -149,7 +190,9 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda _number, _frame: None)
     logging.basicConfig(level=logging.WARNING)
-    Worker(socket.socket(fileno=int(sys.argv[1]))).serve()
+    worker = Worker(Channel(socket.socket(fileno=int(sys.argv[1]))))
+    worker.serve()
+    worker.close()
 
 
 def _die_with_server() -> None:

@@ -96,16 +96,14 @@ class Overload:
             ratio = self._thresholds.pressure_of(arrival.depth)
         self._pressure.sample(ratio, now_ns=now_ns)
 
-    def note_ease(self, ratio: float, *, now_ns: int) -> bool:
-        """Count a request that came to a short queue, by queueing time ÷ budget, if that will do.
+    @property
+    def goes_by_depth(self) -> bool:
+        """Whether levels go by how many wait, and not by queueing time ÷ budget."""
+        return self._thresholds.depths is not None
 
-        Returns:
-            False if levels go by depth: then more has to be known of it.
-        """
-        if self._thresholds.depths is not None:
-            return False
+    def note_ease(self, ratio: float, *, now_ns: int) -> None:
+        """A request came to a short queue, by queueing time ÷ budget."""
         self._pressure.sample(ratio, now_ns=now_ns)
-        return True
 
     def turns_away(self, arrival: Arrival, *, now_ns: int) -> bool:
         """Whether the level costs this request its place."""

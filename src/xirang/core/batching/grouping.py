@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Sequence
 
 from xirang.core.batching.areas import partition_areas
-from xirang.core.batching.partition import Bounds, first_come, partition_shelves
+from xirang.core.batching.partition import Bounds, Fitting, first_come, partition_shelves
 from xirang.core.batching.shaping import filled, partition_table
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
@@ -17,6 +17,7 @@ def by_length(
     *,
     policy: Policy,
     cost: CostModel,
+    fitting: Fitting | None = None,
 ) -> tuple[list[Sequence[Request]], float]:
     """The runs of the cheapest partition of requests that may be padded together.
 
@@ -26,11 +27,12 @@ def by_length(
         counts: Requests of each.
         policy: The model's.
         cost: The model's.
+        fitting: The rows of a length for which there could be memory; None for no bound.
 
     Returns:
         Its runs, and what they cost.
     """
-    bounds = Bounds(rows_max=policy.rows_max, elements_max=policy.elements_max)
+    bounds = Bounds(policy.rows_max, policy.elements_max, fitting)
     if policy.row_sizes:
         return _filled_up(requests, policy, cost)
     if requests[0].lengths:
@@ -47,18 +49,21 @@ def by_length(
     return [requests[start:stop] for start, stop in cuts], cost_ns
 
 
-def in_order(urgent: Sequence[Request], *, policy: Policy) -> list[list[Sequence[Request]]]:
+def in_order(
+    urgent: Sequence[Request], *, policy: Policy, fitting: Fitting | None = None
+) -> list[list[Sequence[Request]]]:
     """The runs of each group whose requests are not looked at by length, in the order given.
 
     Args:
         urgent: The first to go first; not empty.
         policy: The model's.
+        fitting: See `by_length`.
     """
     if policy.batching is Batching.OFF or len(urgent) == 1:
         return [[urgent[:1]]]
     is_optimal = policy.batching is Batching.OPTIMAL
     elements_max = policy.elements_max if is_optimal else policy.elements_room
-    bounds = Bounds(rows_max=policy.rows_max, elements_max=elements_max)
+    bounds = Bounds(policy.rows_max, elements_max, fitting)
     return [_split(mates, bounds) for mates in _by_group(urgent)]
 
 

@@ -24,19 +24,30 @@ from itertools import accumulate
 Cut = tuple[int, int]
 """A half-open range of positions in length order."""
 
+Fitting = Callable[[int], int]
+"""From a length to the rows for which there could be memory."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What no run of more than one request may exceed."""
+    """What no run of more than one request may exceed.
+
+    Attributes:
+        rows_max: Rows.
+        elements_max: Elements, padding included; None for no bound.
+        fitting: The rows of a length for which there could be memory; None for no bound.
+    """
 
     rows_max: int
     elements_max: int | None = None
+    fitting: Fitting | None = None
 
     def rows_at(self, length: int) -> int:
         """Most rows of a run of this target length."""
-        if self.elements_max is None:
-            return self.rows_max
-        return min(self.rows_max, self.elements_max // length)
+        rows = self.rows_max
+        if self.elements_max is not None:
+            rows = min(rows, self.elements_max // length)
+        return rows if self.fitting is None else min(rows, self.fitting(length))
 
 
 def partition(

@@ -11,7 +11,7 @@ earliest start that still fits is the best, since what stands before it only get
 pointer for each size is enough.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 from xirang.core.batching.partition import Cut
@@ -21,6 +21,14 @@ def filled(size: int, sizes: Sequence[int]) -> int:
     """The size that this one is filled up to: itself if there are no sizes, or none so large."""
     index = bisect_left(sizes, size)
     return sizes[index] if index < len(sizes) else size
+
+
+def emptied(size: int, sizes: Sequence[int]) -> int:
+    """The most that may be there so that, filled up, it is no more than this; 0 if nothing may."""
+    if not sizes or size >= sizes[-1]:
+        return size
+    index = bisect_right(sizes, size)
+    return sizes[index - 1] if index else 0
 
 
 def segment(

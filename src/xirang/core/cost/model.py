@@ -60,7 +60,12 @@ class CostState:
 
 
 class CostModel:
-    """Predicts a run's time and learns from each that ended."""
+    """Predicts a run's time and learns from each that ended.
+
+    Attributes:
+        observations: Runs that it has seen.
+        revision: Another one whenever it predicts anything else than before.
+    """
 
     def __init__(self) -> None:
         self._weights: Vector = list(COLD_PRIOR)
@@ -73,6 +78,7 @@ class CostModel:
         self._longest = 1
         self._is_measured = False
         self.observations = 0
+        self.revision = 0
 
     # ------------------------------------------------------------------ questions
 
@@ -140,6 +146,7 @@ class CostModel:
             predicted = max(1, self.predict_ns(rows=sample.rows, length=sample.length))
             self._margins.add(max(1, sample.ran_ns) / predicted)
         self.observations += len(samples)
+        self.revision += 1
 
     def observe(self, *, rows: int, length: int, ran_ns: int) -> None:
         """Learn from one finished run."""
@@ -148,6 +155,7 @@ class CostModel:
         if not self._is_measured:
             self._note_size(rows, length)
         self.observations += 1
+        self.revision += 1
         if self.observations <= COLD_RUNS:
             # Of the prior only the proportions are meant: its size is the geometric mean of what
             # was measured. Learning step by step from a size that is far off would take for ever,
@@ -170,6 +178,7 @@ class CostModel:
 
     def rescale(self, factor: float) -> None:
         """The machine is slower by this factor, whatever the size of a run."""
+        self.revision += 1
         self._learn([weight * factor for weight in self._weights])
         self._scales = [scale * factor for scale in self._scales]
 

@@ -10,7 +10,7 @@ class Lease:
     """Some bytes at the bottom of an arena, for the time of one run.
 
     Attributes:
-        arena: The index of its arena.
+        arena: The number of its arena.
         size_bytes: How much may be used; it may grow and shrink, the bottom stays where it is.
     """
 
@@ -24,8 +24,7 @@ class Refused:
 
     Attributes:
         room_bytes: How large a lease of this arena would have been granted.
-        evict: A model whose weights could be unloaded to make room: the least recently used of
-            those that allow it.
+        evict: A share that could go to make room: the least recently used of those that may.
     """
 
     room_bytes: int
@@ -46,7 +45,7 @@ class Arena:
     """One execution slot's range.
 
     Attributes:
-        index: Of the pool's arenas.
+        index: Its number in the pool.
         share: Who pays.
         reserved: Slabs of addresses.
         committed: Slabs that have pages.
@@ -54,6 +53,7 @@ class Arena:
         lease: The run's; None while the arena is idle.
         recent: Slabs that recent runs needed: the decaying highest.
         used_ns: When its last lease ended.
+        keep: Slabs that it is left with while it is idle, unless somebody needs them.
     """
 
     index: int
@@ -64,6 +64,7 @@ class Arena:
     lease: Lease | None = None
     recent: int = 0
     used_ns: int = 0
+    keep: int = 0
 
     @property
     def idle(self) -> int:
@@ -73,7 +74,7 @@ class Arena:
     @property
     def waiting(self) -> int:
         """Slabs of the surplus that recent runs did not need: they wait to be given back."""
-        return max(0, self.committed - max(self.recent, self.leased))
+        return max(0, self.committed - max(self.recent, self.leased, self.keep))
 
     def snapshot(self, slab_bytes: int) -> "ArenaSnapshot":
         """What is."""

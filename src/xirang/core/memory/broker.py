@@ -5,7 +5,34 @@ the guarantees of others. So a share within its guarantee is never refused, and 
 a busier one. The broker counts; it knows neither addresses nor time.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+
+
+@dataclass(slots=True)
+class Counts:
+    """How often something happened to a share.
+
+    Attributes:
+        grow: An arena got more pages.
+        shrink: Pages went back because recent runs did not need them.
+        extend: A run took more than its lease.
+        trim: A run took less.
+        reclaim: Pages went because somebody needed them.
+        refuse: A lease was not to be had as large as it was asked for.
+        evict: It was asked to go.
+    """
+
+    grow: int = 0
+    shrink: int = 0
+    extend: int = 0
+    trim: int = 0
+    reclaim: int = 0
+    refuse: int = 0
+    evict: int = 0
+
+    def pairs(self) -> tuple[tuple[str, int], ...]:
+        """Each with its name."""
+        return tuple([(one.name, getattr(self, one.name)) for one in fields(self)])
 
 
 @dataclass(slots=True, eq=False)
@@ -16,13 +43,19 @@ class Share:
         name: Whose.
         guarantee: Slabs that it always gets.
         limit: Slabs that it never passes.
+        may_go: Whether it may be asked to go, if others need what it has.
         held: Slabs that it has: weights and arenas.
+        fixed: Those of them that are in no arena: they do not come back while it is there.
+        counts: What happened to it.
     """
 
     name: str
     guarantee: int
     limit: int
+    may_go: bool = False
     held: int = 0
+    fixed: int = 0
+    counts: Counts = field(default_factory=Counts)
 
     @property
     def owed(self) -> int:
@@ -53,18 +86,26 @@ class Broker:
         self.held = self.owed = 0
         self.shares: dict[str, Share] = {}
 
-    def add(self, name: str, *, guarantee: int, limit: int) -> Share:
-        """One more share; all guarantees together must be there to be given."""
+    def add(self, name: str, *, guarantee: int, limit: int, may_go: bool = False) -> Share:
+        """One more share; all guarantees together must be there to be given.
+
+        What others have borrowed of it may have to come home first.
+        """
         assert name not in self.shares
         assert 0 <= guarantee <= limit
-        assert self.held + self.owed + guarantee <= self.capacity, "guarantees exceed the capacity"
-        share = self.shares[name] = Share(name, guarantee, limit)
+        assert guarantee <= self.unpromised(), "guarantees exceed the capacity"
+        share = self.shares[name] = Share(name, guarantee, limit, may_go)
         self.owed += guarantee
         return share
 
-    def can_add(self, guarantee: int) -> bool:
-        """Whether a share with such a guarantee could come."""
-        return self.held + self.owed + guarantee <= self.capacity
+    def promised(self, but: Share | None = None) -> int:
+        """Slabs that shares get whatever happens, and those that do not come back."""
+        shares = self.shares.values()
+        return sum([max(each.guarantee, each.fixed) for each in shares if each is not but])
+
+    def unpromised(self) -> int:
+        """Slabs of which a guarantee could be made."""
+        return self.capacity - self.promised()
 
     def remove(self, name: str) -> None:
         """A share that has given everything back goes."""
@@ -76,6 +117,11 @@ class Broker:
         """How many slabs more it could have now."""
         free = self.capacity - self.held - (self.owed - share.owed)
         return max(0, min(free, share.limit - share.held))
+
+    def most(self, share: Share) -> int:
+        """How many slabs its arenas could have if nothing ran."""
+        free = self.capacity - self.promised(share)
+        return max(0, min(free, share.limit) - share.fixed)
 
     def missing(self, share: Share, slabs: int) -> int:
         """How many slabs others would have to give back first."""
@@ -93,15 +139,21 @@ class Broker:
         assert 0 <= slabs <= share.held
         self._change(share, -slabs)
 
-    def resize(self, capacity: int) -> int:
-        """Another capacity; the slabs that shares have above it, which must be taken from them.
+    def count(self, share: Share, slabs: int) -> None:
+        """It has taken slabs without asking."""
+        self._change(share, slabs)
+
+    def excess(self) -> int:
+        """Slabs that shares have and others are owed, or that are above the capacity.
 
         Until they are back nobody borrows, and a guarantee may have to wait for the end of a run.
-        Guarantees must fit in it.
         """
-        assert sum(share.guarantee for share in self.shares.values()) <= capacity
+        return self.held + self.owed - self.capacity
+
+    def resize(self, capacity: int) -> None:
+        """Another capacity; what is promised must fit in it."""
+        assert self.promised() <= capacity
         self.capacity = capacity
-        return max(0, self.held + self.owed - capacity)
 
     def _change(self, share: Share, slabs: int) -> None:
         owed = share.owed
@@ -114,7 +166,7 @@ class Broker:
         shares = self.shares.values()
         assert self.held == sum(share.held for share in shares)
         assert self.owed == sum(share.owed for share in shares)
-        assert all(0 <= share.held <= share.limit for share in shares)
+        assert all(0 <= share.fixed <= share.held <= share.limit for share in shares)
 
     def check_promises(self) -> None:
         """What is owed is there; only a capacity that has just shrunk breaks this, for a while."""

@@ -36,15 +36,16 @@ class Polynomial:
         total = sum(n * term for n, term in zip(self.numerators, terms, strict=True))
         return max(0, -(-total // self.denominator))
 
-    def rows_max(self, length: int, size_bytes: int) -> int | None:
-        """The most rows that fit in so many bytes; None if rows do not matter, or not upwards."""
+    def line_at(self, length: int) -> tuple[int, int, int]:
+        """At one length it is a line: what it is without rows, what a row adds, the denominator."""
         one, by_rows, by_length, by_both, by_square, square = self.numerators
         fixed = one + (by_length + square * length) * length
         each = by_rows + (by_both + by_square * length) * length
-        room = size_bytes * self.denominator - fixed
-        if each <= 0:
-            return None if each <= room else 0
-        return max(0, room // each)
+        return fixed, each, self.denominator
+
+    def rows_max(self, length: int, size_bytes: int) -> int | None:
+        """The most rows that fit in so many bytes; None if rows do not matter, or not upwards."""
+        return rows_of(self.line_at(length), size_bytes)
 
     def covers(self, other: "Polynomial") -> bool:
         """Whether it is at least as large at every shape of one row and one position or more."""
@@ -74,6 +75,15 @@ class Polynomial:
             [Fraction(first + size_bytes * self.denominator, self.denominator)]
             + [Fraction(n, self.denominator) for n in others]
         )
+
+
+def rows_of(line: tuple[int, int, int], size_bytes: int) -> int | None:
+    """The most rows at which a line stays within so many bytes; None if rows do not matter."""
+    fixed, each, denominator = line
+    room = size_bytes * denominator - fixed
+    if each <= 0:
+        return None if each <= room else 0
+    return max(0, room // each)
 
 
 NOTHING = Polynomial((0, 0, 0, 0, 0, 0))

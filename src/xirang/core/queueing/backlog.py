@@ -7,10 +7,12 @@ from xirang.core.cost import CostModel
 from xirang.core.queueing.demand import Demand
 from xirang.core.queueing.lane import Lane
 from xirang.core.queueing.latest_starts import LatestStarts
-from xirang.core.queueing.routing import cost_class, urgency_ns, weight
+from xirang.core.queueing.prices import Price, Prices
+from xirang.core.queueing.routing import urgency_ns, weight
 from xirang.core.queueing.shares import Share, Shares
 from xirang.core.queueing.shelves import Shelves
 from xirang.core.request import Request
+from xirang.core.rules import BatcherRules
 from xirang.core.snapshot import LaneSnapshot
 
 CONSIDERED_MAX = 128
@@ -26,20 +28,32 @@ SEARCHED_SHARE = 8
 class Backlog:
     """Requests of one model, filed by priority and cost class."""
 
-    def __init__(self, cost: CostModel, *, age_ns_max: int, is_shelved: bool) -> None:
+    def __init__(
+        self,
+        cost: CostModel,
+        *,
+        age_ns_max: int,
+        is_shelved: bool,
+        rows_max: int = 1,
+        rules: BatcherRules | None = None,
+    ) -> None:
         """Start empty.
 
         Args:
             cost: The model's.
             age_ns_max: Longer budgets are no less urgent than this one.
             is_shelved: Whether those that planning looks at are kept by length.
+            rows_max: Most rows of a run.
+            rules: Of another batcher, by which they are sorted and given up.
         """
         self.cost = cost
+        self.prices = Prices(cost, rows_max=rows_max)
         self.demand = Demand()
         self.rows = 0
         self.work_ns = 0.0  # predicted row costs of all that wait, without the calls
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._age_ns_max = age_ns_max
+        self._rules = rules
         self._filed: dict[int, tuple[Request, Lane, float, Share]] = {}
         self._urgent: list[tuple[int, int, Request]] = []  # by virtual deadline, then id
         self._is_shelved = is_shelved
@@ -54,30 +68,36 @@ class Backlog:
     def __contains__(self, request_id: int) -> bool:
         return request_id in self._filed
 
-    def push(self, request: Request) -> int:
+    def push(self, request: Request, price: Price | None = None) -> int:
         """File an admitted request.
+
+        Args:
+            request: It.
+            price: Its price, where that is at hand.
 
         Returns:
             Its latest start: the instant at which its slack is gone.
         """
         request_id, rows = request.id, request.rows
-        work_ns = rows * self.cost.row_ns(request.length)
-        key = (request.priority, cost_class(work_ns))
+        price = price or self.prices.of(rows, request.length)
+        work_ns = price.work_ns
+        key = (request.priority, price.cost_class)
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(priority=key[0], cost_class=key[1])
         lane.push(request)
+        request.cost_class = key[1]
         lane.work_ns += work_ns
         share = self._shares.of(key)
         share.brought_ns += work_ns
         self._filed[request_id] = (request, lane, work_ns, share)
-        request.urgency_ns = urgency_ns(request, age_ns_max=self._age_ns_max)
+        request.urgency_ns = self._urgency_ns(request)
         self._stand_in_line(request)
         self.rows += rows
         self.work_ns += work_ns
-        # A cold model's prediction expires nobody: only the deadline itself does.
-        alone_ns = 0 if self.cost.is_cold else round(self.cost.call_ns() + work_ns)
-        latest_ns = request.deadline_ns - alone_ns
+        latest_ns = request.deadline_ns - price.alone_ns
+        if self._rules is not None:
+            latest_ns = self._rules.latest_ns(request)
         self._latest.push(latest_ns, request_id)
         return latest_ns
 
@@ -99,10 +119,23 @@ class Backlog:
 
     def demote(self, requests: Sequence[Request]) -> None:
         """Let others go first: these would be late in any full run."""
+        self.move(requests, [max(r.urgency_ns, DEMOTED_NS + r.deadline_ns) for r in requests])
+
+    def move(self, requests: Sequence[Request], urgencies_ns: Sequence[int]) -> None:
+        """Let them stand elsewhere in line, by other virtual deadlines."""
         self._leave_line(requests)
-        for request in requests:
-            request.urgency_ns = max(request.urgency_ns, DEMOTED_NS + request.deadline_ns)
+        for request, urgency in zip(requests, urgencies_ns, strict=True):
+            request.urgency_ns = urgency
             self._stand_in_line(request)
+
+    def depth_of(self, priority: int) -> int:
+        """How many of a priority wait."""
+        return sum([len(lane) for lane in self._lanes.values() if lane.priority == priority])
+
+    def _urgency_ns(self, request: Request) -> int:
+        if self._rules is not None:
+            return self._rules.urgency_ns(request)
+        return urgency_ns(request, age_ns_max=self._age_ns_max)
 
     def _take(self, requests: Sequence[Request]) -> None:
         self._leave_line(requests)
@@ -168,7 +201,7 @@ class Backlog:
         """The part of those that wait who are more urgent than a request that comes, 0…1."""
         if not self._urgent:
             return 0.0
-        urgency = urgency_ns(request, age_ns_max=self._age_ns_max)
+        urgency = self._urgency_ns(request)
         return bisect(self._urgent, (urgency, request.id)) / len(self._urgent)
 
     def rival_share(self, request: Request) -> float:

@@ -22,8 +22,11 @@ class LatestStarts:
 
     def push(self, latest_ns: int, request_id: int) -> None:
         """Note the latest start of a request."""
-        heapq.heappush(self._heap, (latest_ns, request_id))
-        self.trim()  # short budgets may stand for ever in front of long ones that have left
+        heap = self._heap
+        heapq.heappush(heap, (latest_ns, request_id))
+        # Short budgets may stand for ever in front of long ones that have left.
+        if len(heap) > 2 * len(self._waiting) + STALE_MAX:
+            self._forget_who_left()
 
     def trim(self) -> None:
         """Some have left: forget them if they are many."""

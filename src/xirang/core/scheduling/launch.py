@@ -45,6 +45,7 @@ class Candidate(NamedTuple):
         company: Requests expected to join in a nanosecond.
         is_full: Whether enough has gathered.
         window_ns_max: Its policy's.
+        threshold_ns: What would be enough.
     """
 
     model: str
@@ -54,6 +55,7 @@ class Candidate(NamedTuple):
     company: float
     is_full: bool
     window_ns_max: int
+    threshold_ns: int = 0
 
 
 class Launch(NamedTuple):

@@ -143,7 +143,7 @@ def rescued(pool: Run, scene: Scene) -> Group:
     rows_max = min(scene.rows_max, max(1, int(time_ns / row_ns + 1e-6)))
     while rows_max > 1 and filled(rows_max) * row_ns > time_ns:
         rows_max -= 1
-    return group_of(_full(by_deadline[first:], rows_max), scene)
+    return group_of(full(by_deadline[first:], rows_max), scene)
 
 
 def tried(group: Group, scene: Scene) -> Group:
@@ -159,10 +159,10 @@ def tried(group: Group, scene: Scene) -> Group:
     if scene.now_ns + 2 * group.run_ns <= group.deadline_ns:
         return group
     rows_max = max(1, (bound or 0) // group.length)
-    return group_of(_full(group.requests, rows_max), scene)
+    return group_of(full(group.requests, rows_max), scene)
 
 
-def _full(requests: Run, rows_max: int) -> list[Request]:
+def full(requests: Run, rows_max: int) -> list[Request]:
     """The most urgent for so many rows, the shortest first; at least one of them."""
     taken: list[Request] = []
     held = 0

@@ -23,7 +23,7 @@ function point(now, before, passedS) {
 
 export class History {
   constructor() {
-    this.points = [];   // { at, models: Map of name to point }
+    this.points = [];   // { at, models: Map of name to point, memory: as the frame has it }
     this.runs = [];
     this.slowest = [];
     this.last = null;
@@ -43,7 +43,7 @@ export class History {
         models.set(model.name, point(model, before, passedS));
       }
     }
-    if (models.size) this.points.push({ at: frame.now_ms, models });
+    if (models.size) this.points.push({ at: frame.now_ms, models, memory: frame.memory });
     while (this.points.length && this.points[0].at < frame.now_ms - KEPT_S * 1000) this.points.shift();
     this.runs = this.runs.concat(frame.runs).filter((run) => run[3] > frame.now_ms - RUNS_KEPT_MS);
     for (const each of frame.slowest) this.slowest.push({ seen_ms: frame.now_ms, ...each });

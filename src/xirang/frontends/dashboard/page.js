@@ -1,7 +1,7 @@
 // The dashboard: follows the server's stream while somebody looks, and shows what it says.
 import { History, sum } from "./history.js";
 import { PLOTS, draw } from "./plots.js";
-import { lanes, models, slowest, tiles } from "./tables.js";
+import { lanes, models, slowest, switches, tiles } from "./tables.js";
 
 const RETRY_MS = 3000;
 const NOW_S = 10;          // tiles and captions speak of the last seconds
@@ -21,7 +21,7 @@ function show() {
     ticks: points.map((point) => new Date(point.at + offset)),
     total: sum(history.recent(NOW_S), scope),
   };
-  tiles(view); lanes(view); slowest(view); models({ ...view, points: history.recent(NOW_S) });
+  tiles(view); switches(view); lanes(view); slowest(view); models({ ...view, points: history.recent(NOW_S) });
   for (const name in PLOTS) {
     // These two are of the whole range, not of the last seconds.
     const isOfAll = name === "batches" || name === "stages";

@@ -8,11 +8,13 @@ const TIME_AXIS = { type: "date", tickformat: "%H:%M:%S", tickangle: 0, hoverfor
 const TRIGGERS = ["threshold", "window", "deadline", "alone", "fast", "drain"];
 
 /** Name of a plot to a function of the view that gives its traces, layout and caption. */
-export const PLOTS = { requests, latency, windows, stages, batches, padding, instances };
+export const PLOTS = { requests, latency, windows, stages, batches, padding, memory, instances };
 
 /** Says it in words always, for whoever does not see; draws it only where it is seen. */
 export function draw(name, view, isSeen) {
   const figure = document.getElementById(name);
+  figure.hidden = name === "memory" && !view.frame.memory?.shares.length;
+  if (figure.hidden) return;
   const { traces, layout, caption } = PLOTS[name](view);
   const place = figure.querySelector(".plot");
   const words = figure.querySelector("figcaption");
@@ -61,7 +63,7 @@ function windows({ points, scope, ticks }) {
   }).join("; ");
   const layout = {
     yaxis: { rangemode: "tozero", ticksuffix: " ms" },
-    yaxis2: { overlaying: "y", side: "right", rangemode: "tozero", tickformat: ".0%", showgrid: false },
+    yaxis2: { overlaying: "y", side: "right", rangemode: "tozero", tickformat: ".2~%", showgrid: false },
   };
   return { traces, layout, caption };
 }
@@ -109,6 +111,29 @@ function padding({ points, scope, total, ticks }) {
   return { traces, layout: { yaxis: { tickformat: ".0%", range: [0, top] }, showlegend: false }, caption };
 }
 
+/** What each model has of the pool, one upon the other: its weights and what runs use, then the surplus. */
+function memory({ points, scope, frame, ticks }) {
+  const shares = frame.memory.shares.filter((share) => !scope || share.name === scope);
+  const colors = palette();
+  const traces = shares.flatMap(({ name }, i) => {
+    const of = (key) => points.map(({ memory }) => {
+      const share = memory && memory.shares.find((each) => each.name === name);
+      return share ? key(share) : 0;
+    });
+    const area = (what, key, opacity) => line(`${name}: ${what}`, ticks, of(key), { width: 0 }, {
+      stackgroup: "all", fillcolor: faded(colors[i % colors.length], opacity), hovertemplate: "%{y:.4g} MiB",
+    });
+    return [area("in use", (s) => s.fixed_mib + s.leased_mib, 0.85), area("surplus", (s) => s.surplus_mib, 0.35)];
+  });
+  if (!scope) {
+    const capacity = points.map(({ memory }) => (memory ? memory.capacity_mib : null));
+    traces.push(line("capacity", ticks, capacity, { dash: "dot", color: colors[colors.length - 1] }));
+  }
+  const words = shares.map((s) => `${s.name}: ${shown(s.fixed_mib, "MiB")} of weights, ${shown(s.leased_mib, "MiB")} used by runs, ${shown(s.surplus_mib, "MiB")} surplus`);
+  const caption = `${shown(frame.memory.held_mib)} of ${shown(frame.memory.capacity_mib, "MiB")} held; ${words.join("; ")}`;
+  return { traces, layout: { yaxis: { rangemode: "tozero", ticksuffix: " MiB" } }, caption };
+}
+
 function instances({ history, scope }) {
   const runs = history.runs.filter((run) => !scope || run[0] === scope);
   const now = history.last ? history.last.now_ms : 0;
@@ -146,6 +171,12 @@ function busiest(points, scope) {
 
 function line(name, x, y, style = {}, more = {}) {
   return { type: "scatter", mode: "lines", name, x, y, line: { width: 2, ...style }, hovertemplate: "%{y:.4g}", ...more };
+}
+
+/** A colour of the page, `#rrggbb`, through which what lies behind is seen. */
+function faded(color, opacity) {
+  const parts = [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+  return `rgba(${parts.join(",")},${opacity})`;
 }
 
 function palette() {

@@ -26,6 +26,22 @@ export function tiles({ total, frame, scope, bounds }) {
   });
 }
 
+const FUNCTIONS = {
+  tracing: "traces", timing: "stage times and explanations", recorder: "the recorder",
+  dashboard: "this dashboard", "cache writes": "new entries of the cache",
+  "optional outputs": "optional outputs", "request logs": "lines about requests in the log",
+  "full model": "full models, where there is something cheaper",
+};
+
+/** What overload has switched off; nothing is shown while all is on. */
+export function switches({ frame }) {
+  const place = document.getElementById("off");
+  const off = frame.devices.filter((device) => device.off.length)
+    .map((device) => `Overload on ${device.name} has switched off ${device.off.map((name) => FUNCTIONS[name] || name).join(", ")}.`);
+  place.hidden = !off.length;
+  put(place, off.join(" "));
+}
+
 export function lanes({ frame, scope }) {
   const all = frame.models.filter((model) => !scope || model.name === scope)
     .flatMap((model) => model.lanes.map((lane) => ({ model: model.name, ...lane })))
@@ -70,10 +86,12 @@ export function sentence(each) {
   const budget = each.budget_ms === null ? "It had no budget"
     : `Of its budget of ${time(each.budget_ms)}, ${time(Math.max(0, each.slack_ms))} were left to spare when the run was cut`;
   const padding = each.padding_share ? `; ${percent(each.padding_share)} of its part was padding, from ${each.length} to ${each.target_length}` : "";
-  return `Request ${each.request}, priority ${each.priority}, ran in run ${each.run} on instance ${each.instance}. `
-    + `The run went by ${each.trigger}, at a window of ${time(each.window_ms)}; ${each.left_behind} stayed behind. ${budget}. `
+  const device = each.level ? ` The device was at level ${each.level} of overload.` : "";
+  const memory = each.memory_mib ? ` and ${shown(each.memory_mib, "MiB")} of memory` : "";
+  return `Request ${each.request}, priority ${each.priority}, of a cost below ${time(2 ** each.cost_class / 1e6)}, ran in run ${each.run} on instance ${each.instance}. `
+    + `The run went by ${each.trigger}, at a window of ${time(each.window_ms)} and a threshold of ${time(each.threshold_ms)} of work; ${each.left_behind} stayed behind. ${budget}. `
     + `It ran ${company(each)}: ${each.batch_rows} rows${padding}. The run was expected to take ${time(each.predicted_ms)} and took ${time(each.ran_ms)}; `
-    + `its share of that is ${percent(each.device_share)}, ${time(each.device_ms)}.`;
+    + `its share of that is ${percent(each.device_share)}, ${time(each.device_ms)}${memory}.${device}`;
 }
 
 function company({ mates }) {

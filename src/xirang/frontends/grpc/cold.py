@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any
 
 import orjson
 
-from xirang.errors import InvalidRequest, NotReady, UnknownModel
-from xirang.frontends.cold import EXTENSIONS
-from xirang.frontends.grpc.status import NotServed, SwitchedOff
+from xirang.errors import Forbidden, InvalidRequest, NotReady, UnknownModel
+from xirang.frontends.extensions import Extensions
+from xirang.frontends.grpc.infer import value_of
+from xirang.frontends.operating import check_model, refuse_cuda, refuse_unknown_cuda
 from xirang.frontends.service import ModelInfo, Service
 
 Rpc = Callable[[Any], Mapping[str, Any]]
@@ -39,8 +40,18 @@ def version_of(text: str) -> str | None:
 class ColdRpcs:
     """Answers them from the service behind the doors."""
 
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service, extensions: Extensions, *, may_turn: bool = True) -> None:
+        """Answer from a service.
+
+        Args:
+            service: Answers.
+            extensions: Of the protocol.
+            may_turn: Whether settings may be changed here, and not at a port for operators alone.
+        """
         self._service = service
+        self._may_turn = may_turn
+        self._extensions = extensions
+        self._regions = extensions.regions
 
     def by_name(self) -> dict[str, Rpc]:
         """Every one of the inference service but those that infer, load and unload."""
@@ -53,14 +64,14 @@ class ColdRpcs:
             "ModelConfig": self._model_config,
             "ModelStatistics": self._model_statistics,
             "RepositoryIndex": self._repository_index,
-            "SystemSharedMemoryStatus": _no_region("system"),
-            "SystemSharedMemoryRegister": _refuse_region,
-            "SystemSharedMemoryUnregister": _nothing,
-            "CudaSharedMemoryStatus": _no_region("cuda"),
-            "CudaSharedMemoryRegister": _refuse_cuda_region,
+            "SystemSharedMemoryStatus": self._region_status,
+            "SystemSharedMemoryRegister": self._register,
+            "SystemSharedMemoryUnregister": self._unregister,
+            "CudaSharedMemoryStatus": _cuda_status,
+            "CudaSharedMemoryRegister": lambda request: refuse_cuda(request.name),
             "CudaSharedMemoryUnregister": _nothing,
-            "TraceSetting": _trace_setting,
-            "LogSettings": _log_settings,
+            "TraceSetting": self._trace_setting,
+            "LogSettings": self._log_settings,
         }
 
     def health(self, _: Any) -> Mapping[str, Any]:
@@ -77,7 +88,11 @@ class ColdRpcs:
             return {"ready": False}
 
     def _server_metadata(self, _: Any) -> Mapping[str, Any]:
-        return {"name": "xirang", "version": version("xirang"), "extensions": EXTENSIONS}
+        return {
+            "name": "xirang",
+            "version": version("xirang"),
+            "extensions": self._extensions.names,
+        }
 
     def _model_metadata(self, request: Any) -> Mapping[str, Any]:
         model = self._asked(request)
@@ -117,6 +132,61 @@ class ColdRpcs:
     def _repository_index(self, request: Any) -> Mapping[str, Any]:
         return {"models": self._service.index(only_ready=request.ready)}
 
+    def _region_status(self, request: Any) -> Mapping[str, Any]:
+        return {
+            "regions": {
+                r.name: {
+                    "name": r.name,
+                    "key": r.key,
+                    "offset": r.offset,
+                    "byte_size": r.size_bytes,
+                }
+                for r in self._regions.status(request.name)
+            }
+        }
+
+    def _register(self, request: Any) -> Mapping[str, Any]:
+        self._regions.register(request.name, request.key, request.offset, request.byte_size)
+        return {}
+
+    def _unregister(self, request: Any) -> Mapping[str, Any]:
+        self._regions.unregister(request.name)
+        return {}
+
+    def _trace_setting(self, request: Any) -> Mapping[str, Any]:
+        check_model(self._service, request.model_name)
+        dials = self._extensions.dials
+        settings = {name: list(each.value) for name, each in request.settings.items()}
+        if settings:
+            self._check_turning()
+            dials.turn_tracing(settings, request.model_name)
+        shown = dials.tracing(request.model_name).told()
+        return {
+            "settings": {
+                name: {"value": value if type(value) is list else [value]}
+                for name, value in shown.items()
+            }
+        }
+
+    def _check_turning(self) -> None:
+        if not self._may_turn:
+            raise Forbidden("settings are changed at the port for operators")
+
+    def _log_settings(self, request: Any) -> Mapping[str, Any]:
+        dials = self._extensions.dials
+        if request.settings:
+            self._check_turning()
+            dials.turn_logging({n: value_of(each) for n, each in request.settings.items()})
+        return {
+            "settings": {
+                name: {_LOG_FIELDS[type(value)]: value}
+                for name, value in dials.logging.told().items()
+            }
+        }
+
+
+_LOG_FIELDS = {bool: "bool_param", int: "uint32_param", str: "string_param"}
+
 
 def _told(value: Any) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
@@ -127,31 +197,6 @@ def _nothing(_: Any) -> Mapping[str, Any]:
     return {}
 
 
-def _no_region(kind: str) -> Rpc:
-    def status(request: Any) -> Mapping[str, Any]:
-        if request.name:
-            raise UnknownModel(f"Unable to find {kind} shared memory region: '{request.name}'")
-        return {}
-
-    return status
-
-
-def _refuse_region(request: Any) -> NoReturn:
-    raise NotServed(
-        f"failed to register shared memory region '{request.name}': regions are not served here; "
-        "send tensors in the request"
-    )
-
-
-def _refuse_cuda_region(request: Any) -> NoReturn:
-    raise InvalidRequest(
-        f"failed to register CUDA shared memory region: '{request.name}', GPUs not supported"
-    )
-
-
-def _trace_setting(_: Any) -> NoReturn:
-    raise SwitchedOff("the server does not support tracing")
-
-
-def _log_settings(_: Any) -> NoReturn:
-    raise SwitchedOff("the server does not support dynamic logging")
+def _cuda_status(request: Any) -> Mapping[str, Any]:
+    refuse_unknown_cuda(request.name)
+    return {}

@@ -14,13 +14,29 @@ import grpc
 import grpc.aio
 
 from xirang.errors import InvalidSetting
-from xirang.frontends.grpc.servicer import INFER_PATH, Envelope, Servicer, Unary
+from xirang.frontends.grpc.servicer import HEALTH_PATH, INFER_PATH, Envelope, Servicer, Unary
 from xirang.frontends.grpc.status import Status, status_of
 from xirang.frontends.grpc.stream import BeginStream, Stream, streams_of
 
 UNANSWERED_MAX = 1024
 """Requests of one stream that are in, or answered and not yet sent; the client waits beyond it.
 The same bound holds for the calls of one connection."""
+
+KEEPALIVE = (
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 10_000),
+    ("grpc.http2.max_pings_without_data", 0),
+)
+"""A client that vanished is noticed within minutes, which frees what waits for it; clients that ask
+every ten seconds whether we are there are not taken for a nuisance, as they are by default."""
+
+LOOK_S = 0.5
+"""Time between two looks for a change of health, while somebody watches."""
+
+LEVELS = {"low": 1, "medium": 2, "high": 3}
+"""Of compression, as gRPC counts them."""
 
 CODES = {code.value[0]: code for code in grpc.StatusCode}
 PUSHBACK = "grpc-retry-pushback-ms"
@@ -41,6 +57,7 @@ class GrpcDoor:
         host: str,
         port: int,
         message_bytes_max: int,
+        compression: str = "none",
         certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         """Take the port; `serve` begins to answer.
@@ -50,6 +67,7 @@ class GrpcDoor:
             host: Address to listen on.
             port: 0 takes a free one.
             message_bytes_max: Largest message that is read, decompressed.
+            compression: Of answers, for clients that read it: `none`, `low`, `medium` or `high`.
             certificate: Private key and certificate chain in PEM, for TLS.
 
         Raises:
@@ -64,6 +82,8 @@ class GrpcDoor:
                 ("grpc.max_receive_message_length", message_bytes_max),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", UNANSWERED_MAX),
+                *KEEPALIVE,
+                *_packing(compression),
             ]
         )
         self._server.add_generic_rpc_handlers((_ByPath(self._handlers()),))
@@ -101,6 +121,7 @@ class GrpcDoor:
             for path, answer in self._servicer.unary.items()
         }
         handlers[INFER_PATH] = grpc.unary_unary_rpc_method_handler(self._infer)
+        handlers[f"{HEALTH_PATH}Watch"] = grpc.unary_stream_rpc_method_handler(self._watch)
         for path, begin in streams_of(self._servicer).items():
             handlers[path] = grpc.stream_stream_rpc_method_handler(partial(self._stream, begin))
         return handlers
@@ -121,6 +142,18 @@ class GrpcDoor:
             raise
         return await _abort(context, result) if isinstance(result, Status) else result
 
+    async def _watch(self, message: bytes, context: Any) -> None:
+        """Tell of the server's health now, and whenever it has changed."""
+        told = None
+        while True:
+            now = await _answer(self._servicer.health, message, context)
+            if now != told:
+                await context.write(now)
+                told = now
+            done, _ = await asyncio.wait({self._shutting}, timeout=LOOK_S)
+            if done:
+                return
+
     async def _stream(self, begin: BeginStream, _: Any, context: Any) -> None:
         outbox: asyncio.Queue[bytes | Status | None] = asyncio.Queue()
         stream = begin(outbox.put_nowait, partial(outbox.put_nowait, None))
@@ -137,6 +170,12 @@ class GrpcDoor:
             self._readers.discard(reader)
             reader.cancel()
             stream.abandon()
+
+
+def _packing(compression: str) -> tuple[tuple[str, int], ...]:
+    if compression == "none":
+        return ()
+    return (("grpc.default_compression_level", LEVELS[compression]),)
 
 
 class _ByPath(grpc.GenericRpcHandler):

@@ -1,6 +1,6 @@
 """`ModelInferRequest` to the request that every door makes; an answer to `ModelInferResponse`."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from math import prod
 from typing import Any
 
@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from xirang.errors import InvalidRequest
+from xirang.frontends.about import about_of
 from xirang.frontends.grpc.inference import message
-from xirang.frontends.kserve import InferRequest, Wanted, refuse_shared_memory, shape_of
+from xirang.frontends.kserve import InferRequest, Wanted, shape_of
 from xirang.frontends.kserve_answer import datatype_of
+from xirang.frontends.shared_memory import NO_REGIONS, Place, Regions
+from xirang.frontends.special import CLASSIFICATION, place_of, special_of
 from xirang.frontends.tensor_forms import TEXT_SHOWN_MAX, from_binary, refuse_size, to_binary
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor
 
@@ -49,18 +52,22 @@ EMPTY_FINAL_RESPONSE = "triton_enable_empty_final_response"
 _ALL = Wanted(is_binary_default=True)
 
 
-def decode(request: Any) -> InferRequest:
+def decode(request: Any, regions: Regions = NO_REGIONS) -> InferRequest:
     """The request in a message.
 
     Args:
         request: A `ModelInferRequest`.
+        regions: Of shared memory, in which inputs may lie.
 
     Raises:
         InvalidRequest: It contradicts the protocol; says where.
+        UnknownRegion: An input lies in a region that there is not.
     """
-    inputs, wanted, parameters = _inputs(request), _wanted(request.outputs), request.parameters
+    inputs, placed_bytes = _inputs(request, regions)
+    wanted, parameters = _wanted(request.outputs), request.parameters
     if not parameters:
-        return InferRequest(request.id, inputs, wanted)
+        about = about_of(request.id, None)
+        return InferRequest(request.id, inputs, wanted, placed_bytes=placed_bytes, about=about)
     _refuse_reserved(parameters)
     return InferRequest(
         request.id,
@@ -70,6 +77,8 @@ def decode(request: Any) -> InferRequest:
         _unsigned(parameters, "priority"),
         _is_true(parameters, "xirang_timing"),
         _is_true(parameters, "xirang_explain"),
+        placed_bytes,
+        about_of(request.id, {name: value_of(each) for name, each in parameters.items()}),
     )
 
 
@@ -79,6 +88,7 @@ def encode(
     *,
     identity: str,
     parameters: Mapping[str, bool | float | str],
+    placed: Container[str] = (),
 ) -> Any:
     """The `ModelInferResponse` of an answer.
 
@@ -87,6 +97,7 @@ def encode(
         model: Name and version of who made them.
         identity: The request's id.
         parameters: Of the response.
+        placed: Outputs whose elements the client finds in shared memory.
 
     Raises:
         ModelFailed: An output's type has no datatype in the protocol.
@@ -95,7 +106,9 @@ def encode(
     for name, array in outputs.items():
         datatype = datatype_of(name, array)
         response.outputs.add(name=name, datatype=datatype, shape=array.shape)
-        response.raw_output_contents.append(to_binary(array, datatype))
+        # One for each output, also where there is nothing in it: clients count them.
+        raw = b"" if name in placed else to_binary(array, datatype)
+        response.raw_output_contents.append(raw)
     for name, value in parameters.items():
         setattr(response.parameters[name], PARAMETER_FIELDS[type(value)], value)
     return response
@@ -138,43 +151,51 @@ def _wanted(outputs: Any) -> Wanted:
     if not outputs:
         return _ALL
     names = tuple(dict.fromkeys(output.name for output in outputs))
-    for output in outputs:
-        if output.parameters:
-            _check_output(output)
-    return Wanted(names, frozenset(names))
+    asked = {o.name: _asked(o.parameters) for o in outputs if o.parameters}
+    return Wanted(names, frozenset(names), special=special_of(asked) if asked else None)
 
 
-def _check_output(output: Any) -> None:
-    refuse_shared_memory(output.parameters)
-    if "classification" in output.parameters:
-        if not _unsigned(output.parameters, "classification"):
-            raise InvalidRequest("invalid value for 'classification' parameter, expected >= 0")
-        raise InvalidRequest(
-            f"output '{output.name}': classification is not served here; "
-            "ask for the tensor and rank it in the client"
-        )
+def _asked(parameters: Any) -> dict[str, Any]:
+    """What is asked of an output."""
+    asked = {name: value_of(parameter) for name, parameter in parameters.items()}
+    if CLASSIFICATION in asked and not _unsigned(parameters, CLASSIFICATION):
+        raise InvalidRequest("invalid value for 'classification' parameter, expected >= 0")
+    return asked
 
 
-def _inputs(request: Any) -> dict[str, Tensor]:
+def _inputs(request: Any, regions: Regions) -> tuple[dict[str, Tensor], int]:
+    """The inputs by name, and how many of their bytes come out of shared memory."""
     raw = request.raw_input_contents
-    if len(raw) > len(request.inputs):
-        raise InvalidRequest(
-            f"{len(raw)} raw_input_contents for {len(request.inputs)} inputs; "
-            "expected one for each, in their order"
-        )
     inputs: dict[str, Tensor] = {}
-    for index, element in enumerate(request.inputs):
+    used = placed_bytes = 0
+    for element in request.inputs:
         name = element.name
         if name in inputs:
             raise InvalidRequest(f"input '{name}' already exists in request")
-        blob = raw[index] if index < len(raw) else None
+        blob = None
+        if element.parameters and (place := _place(element)) is not None:
+            placed_bytes += place.size_bytes
+            regions.bound(placed_bytes)
+            blob = regions.read(place)
+        elif used < len(raw):
+            blob = raw[used]
+            used += 1
         if (blob is None) == (not element.HasField("contents")):
             raise InvalidRequest(_lack_or_excess(name, request.model_name, is_lack=blob is None))
         try:
             inputs[name] = _tensor(element, blob)
         except InvalidRequest as error:
             raise InvalidRequest(f"input '{name}': {error}") from None
-    return inputs
+    if used < len(raw):
+        raise InvalidRequest(
+            f"{len(raw)} raw_input_contents for {used} inputs; "
+            "expected one for each that is not in shared memory, in their order"
+        )
+    return inputs, placed_bytes
+
+
+def _place(element: Any) -> Place | None:
+    return place_of({name: value_of(each) for name, each in element.parameters.items()})
 
 
 def _lack_or_excess(name: str, model: str, *, is_lack: bool) -> str:
@@ -194,8 +215,6 @@ def _tensor(element: Any, blob: bytes | None) -> Tensor:
             f"the datatype is {datatype[:TEXT_SHOWN_MAX]!r}; "
             f"expected one of {', '.join(NUMPY_TYPES)}"
         )
-    if element.parameters:
-        refuse_shared_memory(element.parameters)
     shape = shape_of(list(element.shape))
     if blob is None:
         return Tensor(datatype, shape, _typed(element.contents, datatype, prod(shape)))

@@ -39,12 +39,14 @@ class Rpc:
         takes: Message of a request, without its package.
         gives: Message of a response, without its package.
         is_stream: Whether many go each way.
+        is_watched: Whether many answer one request.
     """
 
     name: str
     takes: str
     gives: str
     is_stream: bool = False
+    is_watched: bool = False
 
 
 def unary(*names: str) -> tuple[Rpc, ...]:
@@ -197,5 +199,5 @@ def _add_service(proto: FileDescriptorProto, service: str, rpcs: Iterable[Rpc]) 
             input_type=f".{proto.package}.{rpc.takes}",
             output_type=f".{proto.package}.{rpc.gives}",
             client_streaming=rpc.is_stream,
-            server_streaming=rpc.is_stream,
+            server_streaming=rpc.is_stream or rpc.is_watched,
         )

@@ -12,14 +12,19 @@ import msgspec
 from google.protobuf.json_format import ParseDict
 from google.protobuf.message import DecodeError
 
+from xirang.backends.requests import Responded
 from xirang.core.event import Function
-from xirang.engine.call import Answer, Call
+from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends import explaining
 from xirang.frontends.budget import tightest
 from xirang.frontends.caller import caller_on
 from xirang.frontends.connection import Memory
-from xirang.frontends.errors import NoRoom
+from xirang.frontends.delivery import Delivery
+from xirang.frontends.errors import NO_ROOM, NoRoom
+from xirang.frontends.extensions import Extensions
+from xirang.frontends.following import finishing, followed_call, following
+from xirang.frontends.forwarding import with_headers
 from xirang.frontends.grpc.cold import OPEN, ColdRpcs, Rpc, version_of
 from xirang.frontends.grpc.infer import Request, decode, encode
 from xirang.frontends.grpc.inference import PACKAGE, SCHEMA
@@ -29,14 +34,20 @@ from xirang.frontends.grpc.status import Status, status_of
 from xirang.frontends.http import MEMORY_BYTES_MAX
 from xirang.frontends.keys import Keys
 from xirang.frontends.kserve import InferRequest
+from xirang.frontends.restricted import api_of_rpc
 from xirang.frontends.service import Repository, Service, Ticket
 from xirang.frontends.timing import Stopwatch
+from xirang.observe.witness import Sighting
 
 SERVICE_PATH = f"/{PACKAGE}.GRPCInferenceService/"
 INFER_PATH = f"{SERVICE_PATH}ModelInfer"
+HEALTH_PATH = f"/{HEALTH_PACKAGE}.Health/"
 STREAM_PATH = f"{SERVICE_PATH}ModelStreamInfer"
 
 NONE: Mapping[str, Any] = MappingProxyType({})
+
+NOT_FINAL: Mapping[str, bool | float | str] = {"triton_final_response": False}
+"""Of a response that others follow."""
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -46,11 +57,13 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
         headers: The call's metadata, names in lower case.
         connection: A number that is the same for all calls of a connection.
         time_left_ns: Until the call's deadline; None without one.
+        sighting: What is seen of it, if it is followed.
     """
 
     headers: Mapping[bytes, bytes] = {}
     connection: int = 0
     time_left_ns: int | None = None
+    sighting: Sighting | None = None
 
 
 Unary = Callable[[bytes, Envelope], Awaitable[bytes]]
@@ -63,6 +76,7 @@ class Servicer:
 
     Attributes:
         unary: What is asked seldom, by path; they raise what `status_of` takes.
+        health: The one of them that tells whether the server is ready.
     """
 
     def __init__(
@@ -72,6 +86,7 @@ class Servicer:
         repository: Repository | None = None,
         *,
         memory_bytes_max: int = MEMORY_BYTES_MAX,
+        extensions: Extensions | None = None,
     ) -> None:
         """Serve what a service does.
 
@@ -80,18 +95,21 @@ class Servicer:
             keys: One of them is needed; None: nobody is asked.
             repository: Loads and unloads models; with keys, for those who may. None: not here.
             memory_bytes_max: Of all requests together that are unanswered.
+            extensions: Of the protocol.
         """
         self._memory = Memory(memory_bytes_max)
         self._service = service
         self._keys = keys
-        cold = ColdRpcs(service)
+        self._extensions = extensions or Extensions()
+        self._checks = self._extensions.grpc_checks
+        self._inference_check = self._checks.get("inference")
+        cold = ColdRpcs(service, self._extensions, may_turn=repository is not None)
         self.unary: dict[str, Unary] = {
             f"{SERVICE_PATH}{name}": self._unary(f"{PACKAGE}.{name}", rpc, is_open=name in OPEN)
             for name, rpc in cold.by_name().items()
         }
-        self.unary[f"/{HEALTH_PACKAGE}.Health/Check"] = self._unary(
-            f"{HEALTH_PACKAGE}.HealthCheck", cold.health, is_open=True
-        )
+        self.health = self._unary(f"{HEALTH_PACKAGE}.HealthCheck", cold.health, is_open=True)
+        self.unary[f"{HEALTH_PATH}Check"] = self.health
         managing = ManagingRpcs(repository)
         for name, act in managing.by_name().items():
             self.unary[f"{SERVICE_PATH}{name}"] = self._managing(f"{PACKAGE}.{name}", act)
@@ -127,6 +145,7 @@ class Servicer:
         finish: Finish,
         *,
         parameters: Mapping[str, bool | float | str] = NONE,
+        on_part: Finish | None = None,
     ) -> Ticket:
         """Hand a request to the engine.
 
@@ -136,32 +155,69 @@ class Servicer:
             envelope: What came with it.
             finish: Gets the response.
             parameters: Of the response.
+            on_part: Gets responses that come before the last one, where there may be several.
 
         Raises:
             XirangError: It is not taken in; `finish` will not be called.
         """
+        witness = self._extensions.witness
+        if witness is None:
+            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+        path = INFER_PATH if parameters is NONE else STREAM_PATH
+        sighting = followed_call(witness, path, envelope.headers, size_bytes)
+        if sighting is None:
+            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+        envelope = msgspec.structs.replace(envelope, sighting=sighting)
+        finish = finishing(witness, sighting, finish)
+        try:
+            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+        except Exception as error:
+            witness.ended(sighting, status_of(error).code, 0)
+            raise
+
+    def _submit(
+        self,
+        request: Any,
+        size_bytes: int,
+        envelope: Envelope,
+        finish: Finish,
+        parameters: Mapping[str, bool | float | str],
+        on_part: Finish | None,
+    ) -> Ticket:
         name, headers = request.model_name, envelope.headers
+        if self._inference_check is not None:
+            self._inference_check(headers)
         caller = caller_on(envelope.connection, headers, self._keys, name)
         version = version_of(request.model_version)
-        wire = decode(request)
+        wire = decode(request, self._extensions.regions)
+        delivery = None
+        if (special := wire.wanted.special) is not None:
+            delivery = self._extensions.delivery(special, self._service.model(name, version))
         budget_ns = tightest(wire.budget_ns, headers)
         if (left_ns := envelope.time_left_ns) is not None:
             budget_ns = max(0, left_ns if budget_ns is None else min(budget_ns, left_ns))
         is_off = self._service.is_off(Function.TIMING)
         stopwatch = self._stopwatch(name, budget_ns) if wire.is_timed and not is_off else None
-        loan = _Loan(self._memory, size_bytes)
+        loan = _Loan(self._memory, size_bytes + wire.placed_bytes)
+        reply: Reply = _Reply(
+            finish,
+            name,
+            wire,
+            parameters,
+            stopwatch,
+            loan,
+            is_explained=wire.is_explained and not is_off,
+            delivery=delivery,
+        )
+        if (sighting := envelope.sighting) is not None and self._extensions.witness is not None:
+            reply = following(self._extensions.witness, sighting, reply, name, wire.id)
+        about = wire.about
+        if (forward := self._extensions.grpc_forward) is not None:
+            about = with_headers(about, headers, forward)
         call = Call(
             model=name,
             inputs=wire.inputs,
-            reply=_Reply(
-                finish,
-                name,
-                wire,
-                parameters,
-                stopwatch,
-                loan,
-                is_explained=wire.is_explained and not is_off,
-            ),
+            reply=reply,
             version=version,
             outputs=wire.wanted.names,
             budget_ns=budget_ns,
@@ -169,6 +225,8 @@ class Servicer:
             client=caller.client,
             tenant=caller.tenant,
             fast=caller.fast,
+            about=about,
+            take_part=None if on_part is None else self._part_of(request, on_part),
         )
         loan.take()
         try:
@@ -176,6 +234,26 @@ class Servicer:
         except Exception:
             loan.give_back()
             raise
+
+    def _part_of(self, request: Any, on_part: Finish) -> Callable[[Responded], None]:
+        """What makes a response of one part of an answer."""
+
+        def part(responded: Responded) -> None:
+            name, version = request.model_name, request.model_version
+            if isinstance(responded, XirangError):
+                on_part(status_of(responded))
+                return
+            try:
+                served = self._service.model(name, version_of(version)).version
+                response = encode(
+                    responded, (name, served), identity=request.id, parameters=NOT_FINAL
+                )
+            except Exception as error:
+                on_part(status_of(error))
+            else:
+                on_part(response)
+
+        return part
 
     def _stopwatch(self, name: str, budget_ns: int | None) -> Stopwatch:
         now_ns = self._service.now_ns
@@ -186,10 +264,16 @@ class Servicer:
         takes = SCHEMA.message(f"{stem}Request")
         gives = SCHEMA.message(f"{stem}Response")
 
+        check = self._checks.get(api_of_rpc(stem.rpartition(".")[2]))
+
         async def answer(message: bytes, envelope: Envelope) -> bytes:
+            request = parsed(takes, message)
+            if check is not None:
+                check(envelope.headers)
             if self._keys is not None and not is_open:
-                self._keys.of(envelope.headers)
-            fields = dict(rpc(parsed(takes, message)))
+                turns = bool(getattr(request, "settings", None))
+                (self._keys.admin if turns else self._keys.of)(envelope.headers)
+            fields = dict(rpc(request))
             response = ParseDict(fields, gives(), ignore_unknown_fields=True)
             encoded: bytes = response.SerializeToString()
             return encoded
@@ -199,7 +283,11 @@ class Servicer:
     def _managing(self, stem: str, act: Act) -> Unary:
         takes = SCHEMA.message(f"{stem}Request")
 
+        check = self._checks.get(api_of_rpc(stem.rpartition(".")[2]))
+
         async def answer(message: bytes, envelope: Envelope) -> bytes:
+            if check is not None:
+                check(envelope.headers)
             if self._keys is not None:
                 self._keys.admin(envelope.headers)
             await act(parsed(takes, message))
@@ -228,7 +316,7 @@ class _Loan(msgspec.Struct, gc=False):
 
     def take(self) -> None:
         if self.memory.held_bytes + self.size_bytes > self.memory.bytes_max:
-            raise NoRoom("too many bytes of requests are in memory; come back later")
+            raise NoRoom(NO_ROOM)
         self.memory.held_bytes += self.size_bytes
 
     def give_back(self) -> None:
@@ -257,6 +345,7 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
     stopwatch: Stopwatch | None
     loan: "_Loan"
     is_explained: bool
+    delivery: Delivery | None
 
     def __call__(self, answer: Answer | XirangError) -> None:
         self.loan.give_back()
@@ -264,11 +353,13 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
             self.finish(status_of(answer))
             return
         try:
+            special = self.request.wanted.special
             response = encode(
-                answer.outputs,
+                answer.outputs if self.delivery is None else self.delivery(answer.outputs),
                 (answer.stand_in or self.model, answer.version),
                 identity=self.request.id,
                 parameters=self._parameters(answer),
+                placed=() if special is None else special.places,
             )
         except Exception as error:
             self.finish(status_of(error))

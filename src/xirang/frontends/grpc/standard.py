@@ -32,6 +32,7 @@ ErrorResponse: 1 error_code int32, 2 error_message string
 """
 
 _CHECK = Rpc("Check", "HealthCheckRequest", "HealthCheckResponse")
+_WATCH = Rpc("Watch", "HealthCheckRequest", "HealthCheckResponse", is_watched=True)
 _REFLECT = Rpc(
     "ServerReflectionInfo",
     "ServerReflectionRequest",
@@ -39,6 +40,6 @@ _REFLECT = Rpc(
     is_stream=True,
 )
 
-SCHEMA.add(f"{HEALTH_PACKAGE}:Health", HEALTH, rpcs=(_CHECK,))
+SCHEMA.add(f"{HEALTH_PACKAGE}:Health", HEALTH, rpcs=(_CHECK, _WATCH))
 for _package in REFLECTION_PACKAGES:
     SCHEMA.add(f"{_package}:ServerReflection", REFLECTION, rpcs=(_REFLECT,))

@@ -6,6 +6,8 @@ import msgspec
 
 from xirang.errors import NotReady, TooBusy, XirangError
 from xirang.frontends.errors import RETRY_AFTER_NS, NoRoom, describe
+from xirang.frontends.restricted import Restricted
+from xirang.frontends.shared_memory import AlreadyRegistered
 
 
 class Code(IntEnum):
@@ -16,6 +18,7 @@ class Code(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
+    ALREADY_EXISTS = 6
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     UNIMPLEMENTED = 12
@@ -55,12 +58,6 @@ class Status(msgspec.Struct, frozen=True):
     pushback_ms: int | None = None
 
 
-class SwitchedOff(XirangError):
-    """The server was built or started without this; Triton says so with the code for "busy"."""
-
-    status = 503
-
-
 class NotServed(XirangError):
     """The protocol has it, this server does not."""
 
@@ -70,6 +67,10 @@ class NotServed(XirangError):
 def status_of(error: BaseException) -> Status:
     """The status of an error of any kind; one that is ours to mend goes to the log."""
     number, text = describe(error)
+    if isinstance(error, AlreadyRegistered):
+        return Status(Code.ALREADY_EXISTS, text)
+    if isinstance(error, Restricted):
+        return Status(Code.UNAVAILABLE, text)  # Triton's code; trying again is no use
     pushback_ms = None
     if isinstance(error, TooBusy | NotReady | NoRoom):
         wait_ns = getattr(error, "retry_after_ns", 0) or RETRY_AFTER_NS

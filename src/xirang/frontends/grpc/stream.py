@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
-from xirang.frontends.grpc.infer import Request, Response
+from xirang.frontends.grpc.infer import EMPTY_FINAL_RESPONSE, Request, Response
 from xirang.frontends.grpc.inference import SCHEMA, message
 from xirang.frontends.grpc.reflection import Reflection
 from xirang.frontends.grpc.servicer import STREAM_PATH, Envelope, Servicer, parsed
@@ -15,7 +15,7 @@ from xirang.frontends.service import Ticket
 StreamResponse = message("ModelStreamInferResponse")
 
 FINAL = {"triton_final_response": True}
-"""Each request gets one response, and so that is its last."""
+"""Of the last response to a request; most models give one."""
 
 
 class Stream(Protocol):
@@ -96,12 +96,18 @@ class InferStream:
         try:
             request = parsed(Request, message)
             identity = request.id
-            finish = partial(self._answered, number, identity)
+            wants_empty = EMPTY_FINAL_RESPONSE in request.parameters
+            finish = partial(self._answered, number, identity, wants_empty=wants_empty)
             ticket = self._servicer.submit(
-                request, len(message), envelope, finish, parameters=FINAL
+                request,
+                len(message),
+                envelope,
+                finish,
+                parameters=FINAL,
+                on_part=partial(self._tell, identity),
             )
         except Exception as error:
-            self._answered(number, identity, status_of(error))
+            self._answered(number, identity, status_of(error), wants_empty=True)
             return
         if number in self._tickets:  # it may have been answered already
             self._tickets[number] = ticket
@@ -119,8 +125,15 @@ class InferStream:
             if ticket is not None:
                 ticket.cancel()
 
-    def _answered(self, number: int, identity: str, result: Any) -> None:
+    def _answered(self, number: int, identity: str, result: Any, *, wants_empty: bool) -> None:
         del self._tickets[number]
+        # A model that answers in parts may have nothing left for the end.
+        if isinstance(result, Status) or result.outputs or wants_empty:
+            self._tell(identity, result)
+        if not self._is_abandoned:
+            self._finish_if_done()
+
+    def _tell(self, identity: str, result: Any) -> None:
         if self._is_abandoned:
             return
         if isinstance(result, Status):
@@ -130,7 +143,6 @@ class InferStream:
         else:
             response = StreamResponse(infer_response=result)
         self._send(response.SerializeToString())
-        self._finish_if_done()
 
     def _finish_if_done(self) -> None:
         if self._is_ended and not self._tickets:

@@ -7,7 +7,9 @@ from random import Random
 import numpy as np
 
 from xirang.core.request import Request
+from xirang.core.rules import BatcherRules
 from xirang.core.run import Run
+from xirang.core.scheduling.reach import Held, reach
 from xirang.lab.policies.rule import Plan, Queue, Rule, at_once
 
 BENTO_DECAY = 0.95
@@ -20,8 +22,9 @@ BENTO_REFRESH_NS = 5_000_000_000
 class FixedWindow(Rule):
     """A batch of a preferred size goes at once, any other when its oldest has waited the delay.
 
-    Triton's dynamic batcher as its user guide describes it ("Batchers"): preferred sizes, maximum
-    queue delay, strict priorities. Without preferred sizes only a full batch goes at once.
+    Triton's dynamic batcher, by the function that our own scheduler asks where a configuration
+    wants these rules (core/scheduling/reach.py); strict priorities, and nobody is bound early.
+    Without preferred sizes only a full batch goes at once.
     """
 
     delay_ns: int
@@ -34,12 +37,17 @@ class FixedWindow(Rule):
     def plan(self, queue: Queue, *, now_ns: int) -> Plan:
         """The largest preferred size, or all when the delay is over."""
         ready = queue.first()
-        sizes = [size for size in self.preferred if size <= len(ready)]
-        if sizes:
-            return at_once(ready[: max(sizes)], now_ns=now_ns)
-        oldest_ns = min(request.arrival_ns for request in queue.waiting)
-        is_full = len(ready) < len(queue.waiting) or len(ready) >= queue.policy.rows_max
-        return Plan(now_ns if is_full else oldest_ns + self.delay_ns, ready, oldest_ns)
+        is_all = len(ready) == len(queue.waiting)
+        found = reach(
+            queue.waiting[: len(ready) + 1],
+            BatcherRules(tuple(sorted(self.preferred)), self.delay_ns),
+            rows_max=queue.policy.rows_max,
+            held=Held(),
+            now_ns=now_ns,
+        )
+        if found.again_ns is not None and is_all:
+            return Plan(found.again_ns, ready, ready[0].arrival_ns)
+        return at_once(ready[: found.taken or len(ready)], now_ns=now_ns)
 
 
 @dataclass(slots=True, eq=False)

@@ -20,13 +20,14 @@ from xirang.repository.triton.schema import (
     QueuePolicy,
     VersionPolicy,
 )
+from xirang.repository.triton.wiring import wiring_faults
 
-ONNX, TORCH = "onnxruntime", "pytorch"
+ONNX, TORCH, PYTHON, ENSEMBLE = "onnxruntime", "pytorch", "python", "ensemble"
 
 _PLATFORMS = {"onnxruntime_onnx": ONNX, "pytorch_libtorch": TORCH, "torch_aoti": TORCH}
 _PLATFORM_OF = {"model.onnx": "onnxruntime_onnx", "model.pt": "pytorch_libtorch"}
-_FILES = {"model.onnx": ONNX, "model.pt2": TORCH, "model.pt": TORCH, "model.py": "python"}
-_FILE_OF = {ONNX: ("model.onnx",), TORCH: ("model.pt2", "model.pt")}
+_FILES = {"model.onnx": ONNX, "model.pt2": TORCH, "model.pt": TORCH, "model.py": PYTHON}
+_FILE_OF = {ONNX: ("model.onnx",), TORCH: ("model.pt2", "model.pt"), PYTHON: ("model.py",)}
 
 
 def checked(config: ModelConfig, name: str) -> ModelConfig:
@@ -80,6 +81,12 @@ def with_backend(config: ModelConfig, version: Path) -> ModelConfig:
         files = _FILE_OF[config.backend]
         config.default_model_filename = next((f for f in files if (version / f).exists()), files[0])
     config.platform = config.platform or _PLATFORM_OF.get(config.default_model_filename, "")
+    transactions = config.model_transaction_policy
+    if transactions is not UNSET and transactions.decoupled and config.backend != PYTHON:
+        raise InvalidSetting(
+            f"model '{config.name}' asks for what is not served: model_transaction_policy: "
+            f"a request with several answers, save from backend {PYTHON}"
+        )
     return config
 
 
@@ -135,6 +142,10 @@ def _faults(config: ModelConfig, name: str) -> Iterator[str]:
                 f"instance group {group.name or f'{name}_{number}'} of model {name} "
                 "has kind KIND_GPU but no GPUs are available"
             )
+    scheduling = config.ensemble_scheduling
+    if scheduling is not UNSET or config.platform == ENSEMBLE:
+        steps = [] if scheduling is UNSET else scheduling.step
+        yield from wiring_faults(config, steps, name)
     yield from _unserved(config, name)
 
 
@@ -164,14 +175,9 @@ def _policies(batching: DynamicBatching) -> list[QueuePolicy]:
 
 def _unserved(config: ModelConfig, name: str) -> Iterator[str]:
     """Blocks without which a model would answer something else than under Triton."""
-    transactions = config.model_transaction_policy
     inputs = [each.name for each in config.input if each.is_shape_tensor or each.optional]
     asked = {
         "sequence_batching: requests that belong together": config.sequence_batching is not UNSET,
-        "ensemble_scheduling: models made of models": config.ensemble_scheduling is not UNSET,
-        "model_transaction_policy: a request with several answers": (
-            transactions is not UNSET and transactions.decoupled
-        ),
         "batch_input, batch_output: tensors made from a batch": bool(
             config.batch_input or config.batch_output
         ),

@@ -1,10 +1,13 @@
 """A model as its configuration shows it: chosen outputs, declared sizes, other shapes outside."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
-from xirang.backends.executable import Executable
+from xirang.backends.executable import Executable, takes_lists
+from xirang.backends.requests import Asked, Line, Responded, is_decoupled, takes_requests
 from xirang.core.signature import Dim, TensorSpec
 from xirang.repository.triton.completion import model_shape
 from xirang.repository.triton.schema import Input, ModelConfig, Output
@@ -34,6 +37,10 @@ class Conformed:
         self.is_reentrant = executable.is_reentrant
         self.keeps_inputs = executable.keeps_inputs
         self.device = getattr(executable, "device", "cpu")
+        self.takes_requests = takes_requests(executable)
+        self.is_decoupled = is_decoupled(executable)
+        # Lists are for a model that is asked with requests, which decides what shares a run.
+        self.takes_lists = self.takes_requests and takes_lists(executable)
         self._executable = executable
         self._is_batched = config.max_batch_size > 0
         taken = {spec.name: spec for spec in executable.inputs}
@@ -47,6 +54,15 @@ class Conformed:
         """Run the model; see `Executable.run`."""
         outputs = self._executable.run(_reshaped(inputs, self._inward), wanted)
         return _reshaped(outputs, self._outward)
+
+    def run_requests(self, requests: Sequence[Asked], line: Line) -> list[Responded]:
+        """Run the model with requests; see `requests.RequestExecutable`."""
+        inner: Any = self._executable
+        asked = [replace(each, inputs=_reshaped(each.inputs, self._inward)) for each in requests]
+        return [
+            _reshaped(result, self._outward) if isinstance(result, dict) else result
+            for result in inner.run_requests(asked, line)
+        ]
 
     def _outside(self, told: Input | Output, spec: TensorSpec) -> TensorSpec:
         """A tensor as clients see it; symbols of the model are kept, they tie axes together."""

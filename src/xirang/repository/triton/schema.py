@@ -183,6 +183,22 @@ class DynamicBatching(Message):
     priority_queue_policy: dict[int, QueuePolicy] = {}
 
 
+class EnsembleStep(Message):
+    """One call of another model."""
+
+    model_name: str = ""
+    model_version: Int64 = -1
+    input_map: dict[str, str] = {}
+    output_map: dict[str, str] = {}
+    model_namespace: str = ""
+
+
+class EnsembleScheduling(Message):
+    """What an ensemble is made of."""
+
+    step: list[EnsembleStep] = []
+
+
 class Parameter(Message):
     """The value of one of a backend's own settings."""
 
@@ -244,7 +260,7 @@ class ModelConfig(Message):
     optimization: Optimization | UnsetType = UNSET
     dynamic_batching: DynamicBatching | UnsetType = UNSET
     sequence_batching: Opaque | UnsetType = UNSET
-    ensemble_scheduling: Opaque | UnsetType = UNSET
+    ensemble_scheduling: EnsembleScheduling | UnsetType = UNSET
     instance_group: list[InstanceGroup] = []
     default_model_filename: str = ""
     cc_model_filenames: dict[str, str] = {}

@@ -16,11 +16,13 @@ from xirang.engine.model import Model
 from xirang.errors import InvalidSetting
 from xirang.repository.discover import Kind, Source
 from xirang.repository.load import Adapted, Loaded, load
-from xirang.repository.triton.checks import ONNX, with_backend
+from xirang.repository.triton.batching import mixes_shapes
+from xirang.repository.triton.checks import ONNX, PYTHON, with_backend
 from xirang.repository.triton.completion import completed
 from xirang.repository.triton.conform import conformed
 from xirang.repository.triton.layout import Place
 from xirang.repository.triton.meaning import meaning_of
+from xirang.repository.triton.python_model import completed_by_itself, python_source
 from xirang.repository.triton.samples import run_samples
 from xirang.repository.triton.schema import InstanceGroup, ModelConfig
 
@@ -64,36 +66,70 @@ def load_version(
     file = place.inside(folder / config.default_model_filename)
     if not file.is_file():
         raise InvalidSetting(f"unable to find '{file.name}' in version {version} of {place.name}")
-    if not terms.can_complete and not (config.input and config.output):
+    if not (terms.can_complete or (config.input and config.output)):
         raise InvalidSetting(
             f"the configuration of {place.name} names no inputs or no outputs, and completing it "
             "from the model is switched off"
         )
-    kind = Kind.ONNX if config.backend == ONNX else Kind.TORCH
-    source = Source(place.name, kind, file, version=str(version))
+    source = _source(place, config, version, file, can_complete=terms.can_complete)
     if not place.has_config() and (folder / "tokenizer.json").is_file():
         place.inside(folder / "tokenizer.json")
         return load(replace(source, kind=Kind.TEXT), terms.own or terms.common, clock=clock)
 
     meaning = meaning_of(config, terms.common, terms.own)
-    for words in meaning.unheeded:
-        log.warning("%s: without effect here: %s", place.name, words)
 
     def adapt(executable: Executable) -> Adapted:
+        nonlocal config, meaning
+        if source.kind is Kind.TRITON_PYTHON:
+            config = completed_by_itself(config, executable)
+            meaning = meaning_of(config, terms.common, terms.own)
         completed(config, executable.inputs, executable.outputs)
         adapted = conformed(executable, config)
-        run_samples(config, adapted, place.folder)
-        return Adapted(adapted, is_single=not config.max_batch_size)
+        return Adapted(
+            adapted,
+            not config.max_batch_size,
+            meaning.settings,
+            meaning.rules,
+            mixes_shapes=mixes_shapes(config),
+        )
 
     loaded = load(source, meaning.settings, clock=clock, adapt=adapt)
-    loaded.model.declared = _declared(config, loaded.model)
-    loaded.model.labels = _labels(config, place)
+    for words in meaning.unheeded:
+        log.warning("%s: without effect here: %s", place.name, words)
+    try:
+        _warm(config, loaded.model, place)
+        loaded.model.declared = _declared(config, loaded.model)
+        loaded.model.labels = _labels(config, place)
+    except BaseException:
+        if loaded.model.workers is not None:
+            loaded.model.workers.close()
+        raise
     return loaded
+
+
+def _source(
+    place: Place, config: ModelConfig, version: int, file: Path, *, can_complete: bool
+) -> Source:
+    if config.backend == PYTHON:
+        return python_source(place, config, version, file, can_complete=can_complete)
+    kind = Kind.ONNX if config.backend == ONNX else Kind.TORCH
+    return Source(place.name, kind, file, version=str(version))
+
+
+def _warm(config: ModelConfig, model: Model, place: Place) -> None:
+    """Run the samples, in every process if the model has some."""
+    for _ in range(model.workers.living if model.workers is not None else 1):
+        run_samples(config, model.executable, place.folder)
 
 
 def _declared(config: ModelConfig, model: Model) -> Mapping[str, Any]:
     """The configuration as Triton would show it, with the instances that there are."""
-    group = InstanceGroup(name=config.name, kind="KIND_CPU", count=model.policy.instances)
+    device = str(getattr(model.executable, "device", "cpu"))
+    group = InstanceGroup(
+        name=config.name,
+        kind="KIND_GPU" if device.startswith("cuda") else "KIND_CPU",
+        count=model.policy.instances,
+    )
     config.instance_group = [group]
     told: Mapping[str, Any] = msgspec.to_builtins(config)
     return told

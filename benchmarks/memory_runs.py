@@ -1,0 +1,183 @@
+"""The figures of runs in our arenas: peaks as foreseen, limits, speed, page faults.
+
+Run `python -m benchmarks.memory`. Each model runs in ONNX Runtime twice, in our arena and as the
+runtime does by default, in turns, so that both see the same machine.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from math import prod
+from pathlib import Path
+from resource import RUSAGE_THREAD, getrusage
+from statistics import median
+from time import perf_counter, thread_time
+
+import numpy as np
+
+from benchmarks.figures import Figure
+from xirang.backends.executable import Executable, Footprint, footprint_of
+from xirang.backends.onnx import OnnxExecutable
+from xirang.backends.onnx_allocator import allocator
+from xirang.config import Config
+from xirang.engine.clock import MonotonicClock
+from xirang.engine.model import Model
+from xirang.memory.arena import HostArena, NoMemory
+from xirang.memory.room import InstanceRoom, OwnGround
+from xirang.repository.calibrate import feed
+from xirang.repository.discover import discover
+from xirang.repository.load import load
+from xirang.tensors.tensor import Array
+
+LENGTHS = (16, 32, 48, 64, 100, 128, 200, 256)
+UNSEEN = ((1, 16), (4, 100), (7, 64), (8, 128), (3, 250), (16, 128))
+TIMED = ((1, 16), (8, 32), (8, 128), (32, 64))
+BUDGET_BYTES = 32_000_000
+SECONDS = 3.0
+WARM_RUNS = 20
+
+Inputs = dict[str, Array]
+Act = Callable[[], object]
+
+
+class Pair:
+    """A model in our arena, and the same with the runtime's own.
+
+    Attributes:
+        model: As it is served.
+        footprint: What is known of it.
+        default: The runtime's own way.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        (source,) = discover([str(folder)])
+        assert source.path is not None
+        settings = Config().settings_of(source.name)
+        self.model: Model = load(source, settings, clock=MonotonicClock()).model
+        footprint = footprint_of(self.model.executable)
+        assert footprint is not None
+        self.footprint: Footprint = footprint
+        self.default = _without(self.model.executable, OnnxExecutable(source.path))
+        self.arena = HostArena()
+        self.reach = 0
+        room = footprint.room(self.arena)
+        assert isinstance(room, InstanceRoom)
+        self.room = room
+        self._dice = np.random.default_rng(0)
+
+    def inputs(self, rows: int, length: int) -> Inputs:
+        signature = self.model.signature
+        made = feed(signature, rows, (length,) * signature.lengths)
+        for name, array in made.items():
+            if not signature.input_layout(name).is_mask and "type" not in name:
+                array[:] = self._dice.integers(0, 1000, array.shape)
+        return made
+
+    def run(self, inputs: Inputs, lease_bytes: int, wanted: tuple[str, ...] = ()) -> Inputs:
+        if lease_bytes > self.reach:
+            self.arena.resize(self.reach, lease_bytes)
+            self.reach = lease_bytes
+        rows, length = next(iter(inputs.values())).shape
+        self.room.open(rows, length, lease_bytes)
+        own = {name: self.room.take(array.shape, array.dtype) for name, array in inputs.items()}
+        for name, array in inputs.items():
+            own[name][...] = array
+        return self.room.run(self.model.executable, own, wanted or self.model.output_names)
+
+
+def _without(around: Executable, plain: OnnxExecutable) -> Executable:
+    """The same pooling around the plain model, if there is any."""
+    if isinstance(around, OnnxExecutable):
+        return plain
+    from copy import copy
+
+    other = copy(around)
+    other._executable = plain  # type: ignore[attr-defined]
+    return other
+
+
+def figures(folder: Path) -> Iterator[Figure]:
+    """All of one model."""
+    if allocator() is None:
+        return
+    start = perf_counter()
+    pair = Pair(folder)
+    print(f"       {folder.name}: loaded and calibrated in {perf_counter() - start:.1f} s")
+    yield from _peaks(folder.name, pair)
+    yield from _limits(folder.name, pair)
+    yield from _warm(folder.name, pair)
+    yield from _times(folder.name, pair)
+
+
+def _peaks(name: str, pair: Pair) -> Iterator[Figure]:
+    """Against what is alive at once in a run without a plan, counted as asked for."""
+    library = allocator()
+    assert library is not None
+    errors, planned, same = [], 0, 0
+    for size in UNSEEN:
+        inputs, need = pair.inputs(*size), pair.footprint.peak_bytes(*size)
+        own = OwnGround(library)
+        own.run(pair.model.executable, inputs, pair.model.output_names)
+        real = own.ground.run.alive_peak_bytes + sum(array.nbytes for array in inputs.values())
+        errors.append(abs(need / real - 1))
+        outputs = pair.run(inputs, need)
+        planned += pair.room.is_planned and pair.room.peak_bytes == need
+        expected = pair.default.run(inputs, pair.model.output_names)
+        same += all(np.array_equal(outputs[key], expected[key]) for key in expected)
+    yield Figure(f"{name}, foreseen against real peak, worst", 100 * max(errors), 0.1, False, "%")
+    yield Figure("… unseen shapes with every tensor where it was planned", planned, len(UNSEEN))
+    yield Figure("… with the same bits as by default", same, len(UNSEEN))
+
+
+def _limits(name: str, pair: Pair) -> Iterator[Figure]:
+    kept = 0
+    for length in LENGTHS:
+        rows = pair.footprint.rows_max(length, BUDGET_BYTES)
+        pair.run(pair.inputs(rows, length), BUDGET_BYTES)
+        try:
+            pair.run(pair.inputs(rows + 1, length), BUDGET_BYTES)
+        except NoMemory:
+            kept += 1
+    yield Figure(f"{name}, lengths whose largest batch passes and +1 fails", kept, len(LENGTHS))
+
+
+def _warm(name: str, pair: Pair) -> Iterator[Figure]:
+    """Page faults of a shape that has been run before; the outputs are those of a text model."""
+    wanted = pair.model.output_names[:1]
+    inputs, need = pair.inputs(8, 64), pair.footprint.peak_bytes(8, 64)
+    for _ in range(3):
+        pair.run(inputs, need, wanted)
+    before = getrusage(RUSAGE_THREAD).ru_minflt
+    for _ in range(WARM_RUNS):
+        pair.run(inputs, need, wanted)
+    faults = getrusage(RUSAGE_THREAD).ru_minflt - before
+    yield Figure(f"{name}, page faults a warm run", faults / WARM_RUNS, 0, False)
+
+
+def _times(name: str, pair: Pair) -> Iterator[Figure]:
+    """Ours ÷ the runtime's default, in turns; the output is the first, a text model's vectors."""
+    ratios = []
+    wanted = pair.model.output_names[:1]
+    for size in TIMED:
+        inputs, need = pair.inputs(*size), pair.footprint.peak_bytes(*size)
+        ours = partial(pair.run, inputs, need, wanted)
+        ratios.append(_ratio(ours, partial(pair.default.run, inputs, wanted)))
+        print(f"       {name} {size}: {ratios[-1]:.3f} × the default's time")
+    mean = prod(ratios) ** (1 / len(ratios))
+    yield Figure(f"{name}, time ÷ the runtime's default, mean", mean, 1.0, False)
+
+
+def _ratio(ours: Act, theirs: Act) -> float:
+    """Of processor time, since the machine may have other work too; the median of pairs."""
+    ratios: list[float] = []
+    begun = perf_counter()
+    while perf_counter() - begun < SECONDS or len(ratios) < 5:
+        acts = (ours, theirs) if len(ratios) % 2 else (theirs, ours)
+        spent = dict(zip(acts, [_spent(act) for act in acts], strict=True))
+        ratios.append(spent[ours] / spent[theirs])
+    return median(ratios[2:])
+
+
+def _spent(act: Act) -> float:
+    start = thread_time()
+    act()
+    return thread_time() - start

@@ -1,0 +1,1 @@
+"""Model files written for Triton's Python backend, unchanged, in worker processes."""

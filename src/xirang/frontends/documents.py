@@ -1,0 +1,55 @@
+"""JSON in and out of requests that are not hot."""
+
+from typing import Any
+
+import orjson
+from starlette.requests import Request
+from starlette.responses import Response
+
+from xirang.errors import InvalidRequest
+from xirang.frontends.errors import TooLarge
+
+BODY_BYTES_MAX = 1 << 20
+
+
+async def body_of(request: Request) -> bytes:
+    """A request's whole body.
+
+    Raises:
+        TooLarge: It is no setting and no question, but something else.
+    """
+    parts, size_bytes = [], 0
+    async for part in request.stream():
+        parts.append(part)
+        size_bytes += len(part)
+        if size_bytes > BODY_BYTES_MAX:
+            raise TooLarge(f"the body is larger than {BODY_BYTES_MAX} bytes")
+    return b"".join(parts)
+
+
+async def object_of(request: Request) -> dict[str, Any]:
+    """The JSON object in a request's body; an empty one if there is no body.
+
+    Raises:
+        InvalidRequest: The body is something else.
+    """
+    body = await body_of(request)
+    if not body:
+        return {}
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
+    if type(document) is not dict:
+        raise InvalidRequest("the body must be a JSON object")
+    return document
+
+
+def told(content: Any, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def done() -> Response:
+    """The answer to a wish that was fulfilled."""
+    return Response(media_type="application/json")

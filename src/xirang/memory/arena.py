@@ -1,0 +1,172 @@
+"""An arena's real pages: a range of addresses that is reserved once, with memory behind its bottom.
+
+Addresses cost nothing; pages do. The range never moves, so that plans and views stay true while
+the pages behind it come and go. The pool of `core/memory` decides how far they reach.
+"""
+
+import ctypes
+import errno
+import mmap
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from xirang.errors import XirangError
+from xirang.tensors.tensor import Array
+
+RESERVED_BYTES = 16 << 30
+"""Addresses of one arena unless told otherwise: more than a run on this kind of machine takes."""
+
+_POPULATE_WRITE = 23
+"""MADV_POPULATE_WRITE, of Linux 5.14; Python has no name for it yet."""
+
+_PAGE_BYTES = mmap.PAGESIZE
+
+
+class NoMemory(XirangError, MemoryError):
+    """The system has no memory for an arena; a smaller run may do with what there is.
+
+    Attributes:
+        needed_bytes: What would have been enough; 0 where that is not known.
+    """
+
+    status = 503
+
+    def __init__(self, text: str, *, needed_bytes: int = 0) -> None:
+        super().__init__(text)
+        self.needed_bytes = needed_bytes
+
+
+class DeviceArena(Protocol):
+    """A range of addresses of some device, as the pool's decisions are carried out on it.
+
+    Attributes:
+        base_address: Of its first byte; it never changes.
+        reserved_bytes: How far it can ever reach.
+    """
+
+    base_address: int
+    reserved_bytes: int
+
+    def resize(self, before_bytes: int, after_bytes: int) -> None:
+        """Let the pages reach up to `after_bytes`; before it was `before_bytes`.
+
+        Raises:
+            NoMemory: The system refuses; the pages are as before.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give everything back."""
+        ...
+
+
+class Guard(Protocol):
+    """Somebody who hands out addresses of an arena."""
+
+    def leave(self) -> bool:
+        """Forget the arena; false if something still lives there, for then it has to stay."""
+        ...
+
+
+_haunted: list[Array] = []
+"""Addresses in which something outlived everybody who knew them."""
+
+
+class HostArena:
+    """A range of the process's own addresses; see `DeviceArena`.
+
+    Attributes:
+        base_address: Of its first byte, at the start of a page.
+        reserved_bytes: How far it can ever reach.
+        pinned_bytes: Pages below this are never given back: something outlived its run there.
+    """
+
+    __slots__ = ("_bytes", "_guards", "base_address", "pinned_bytes", "reserved_bytes")
+
+    def __init__(self, reserved_bytes: int = RESERVED_BYTES) -> None:
+        """Reserve addresses, without pages.
+
+        Args:
+            reserved_bytes: How many; rounded up to whole pages.
+
+        Raises:
+            NoMemory: The system does not even reserve.
+        """
+        self.reserved_bytes = max(1, -(-reserved_bytes // _PAGE_BYTES)) * _PAGE_BYTES
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        try:
+            pages = mmap.mmap(-1, self.reserved_bytes, flags=flags)
+        except (OSError, OverflowError, ValueError) as error:
+            raise NoMemory(f"cannot reserve {self.reserved_bytes} bytes: {error}") from None
+        # Views keep the array alive, the array its pages: nobody is left with a wild pointer.
+        self._bytes = np.frombuffer(pages, np.uint8)
+        self.base_address = int(self._bytes.ctypes.data)
+        self.pinned_bytes = 0
+        self._guards: dict[object, Guard] = {}
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            _advise(self.base_address, self.reserved_bytes, mmap.MADV_HUGEPAGE)
+
+    def resize(self, before_bytes: int, after_bytes: int) -> None:
+        """See `DeviceArena.resize`; what was in pages that go and come back is lost."""
+        if not 0 <= after_bytes <= self.reserved_bytes:
+            raise NoMemory(f"an arena of {self.reserved_bytes} bytes cannot reach {after_bytes}")
+        if after_bytes > before_bytes:
+            self._grow(before_bytes, after_bytes)
+            return
+        begin = -(-max(after_bytes, self.pinned_bytes) // _PAGE_BYTES) * _PAGE_BYTES
+        if begin < before_bytes:
+            _advise(self.base_address + begin, before_bytes - begin, mmap.MADV_DONTNEED)
+
+    def view(self, offset_bytes: int, dtype: Any, shape: Sequence[int]) -> Array:
+        """Some of its bytes as an array."""
+        return np.ndarray(tuple(shape), dtype, self._bytes, offset_bytes)
+
+    def guarded_by(self, owner: object, make: Callable[[], Guard]) -> Guard:
+        """What watches over these addresses for somebody who hands them out; made once."""
+        found = self._guards.get(owner)
+        if found is None:
+            found = self._guards[owner] = make()
+        return found
+
+    def close(self) -> None:
+        """Give the pages back; the addresses go with the last view, if nothing lives there."""
+        if not len(self._bytes):
+            return
+        if all(guard.leave() for guard in self._guards.values()):
+            _advise(self.base_address, self.reserved_bytes, mmap.MADV_DONTNEED)
+        else:
+            _haunted.append(self._bytes)
+        self._bytes = self._bytes[:0].copy()
+
+    def __del__(self) -> None:
+        """Nobody has to remember to close it."""
+        if hasattr(self, "_guards"):
+            self.close()
+
+    def _grow(self, before_bytes: int, after_bytes: int) -> None:
+        """Touch the pages now: a run that touched them first would be charged for it."""
+        begin = -(-before_bytes // _PAGE_BYTES) * _PAGE_BYTES
+        if begin >= after_bytes:
+            return
+        number = _advise(self.base_address + begin, after_bytes - begin, _POPULATE_WRITE)
+        if number in {errno.EINVAL, errno.ENOSYS}:  # an older kernel
+            self._bytes[begin:after_bytes:_PAGE_BYTES] = 0
+        elif number:
+            _advise(self.base_address + begin, after_bytes - begin, mmap.MADV_DONTNEED)
+            raise NoMemory(
+                f"the system has no {after_bytes - before_bytes} bytes more for an arena of "
+                f"{before_bytes}: {os.strerror(number)}"
+            )
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+
+
+def _advise(address: int, size_bytes: int, advice: int) -> int:
+    """The error's number, 0 if all went well. Unlike the method of `mmap` it leaves others run."""
+    ctypes.set_errno(0)
+    return 0 if _libc.madvise(address, size_bytes, advice) == 0 else ctypes.get_errno()
