@@ -57,7 +57,7 @@ bench-qos: setup ## overload, fast lane, rejections, soak (minutes)
 soak: setup      ## everything at once for two minutes: nothing lost, nothing grows
 	$(PY) -m benchmarks.qos --only-soak --soak-seconds 120
 
-bench-memory: setup ## plans against bounds, leases (minutes)
+bench-memory: setup ## plans against bounds, leases, runs in arenas, a wave of load (minutes)
 	$(PY) -m benchmarks.memory
 
 bench-observe: setup ## what metrics, explanations and the dashboard cost
@@ -66,5 +66,37 @@ bench-observe: setup ## what metrics, explanations and the dashboard cost
 bench-grpc: setup ## what a call over gRPC costs beside HTTP
 	$(PY) -m benchmarks.grpc_door
 
-.PHONY: help setup demo fmt check test-fast test models bench bench-sim bench-deadlines bench-shapes \
-	bench-qos bench-memory bench-observe bench-grpc soak
+judge-kserve: setup ## KServe's own client against xirang, in an environment of its own (450 MB)
+	test -x .venv/kserve/bin/python || python3 -m venv .venv/kserve
+	.venv/kserve/bin/python -m pip install -q --disable-pip-version-check kserve==0.21.0
+	$(PY) -m benchmarks.kserve_client .venv/kserve/bin/python
+
+judge-python: setup ## model files and ensembles as on a genuine Triton (XIRANG_TRITON=a launcher)
+	$(BIN)pytest -q -rs tests/e2e/test_judge_python.py
+
+check-promtool: setup ## Prometheus' own tool on metrics and alert rules, if it is installed
+	$(BIN)pytest -q -rs tests/observe/test_promtool.py
+
+ASAN = $(foreach name,libasan.so libubsan.so libstdc++.so.6,$(shell c++ -print-file-name=$(name)))
+asan: setup      ## the native allocator under AddressSanitizer, with ONNX Runtime (a minute)
+	mkdir -p build/asan
+	$(PY) -m xirang.memory.native.compile build/asan/liballocator.so --sanitize
+	LD_PRELOAD="$(ASAN)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
+	UBSAN_OPTIONS=halt_on_error=1 XIRANG_TEST_ALLOCATOR=$(CURDIR)/build/asan/liballocator.so \
+	$(PY) -m pytest -q -p no:cacheprovider tests/memory tests/backends/test_onnx_memory.py
+
+bench-page: setup ## the lines of a bench, from FILE=…, as an HTML page
+	$(PY) -m benchmarks.page $(FILE) --html bench.html
+
+bench-triton: setup ## side by side with a genuine Triton (XIRANG_TRITON, XIRANG_PERF_ANALYZER; five minutes)
+	$(PY) -m benchmarks.triton
+
+judge-batcher: setup ## the dynamic batcher's rules against a genuine Triton (XIRANG_TRITON)
+	$(PY) -m benchmarks.triton.batcher
+
+judge-perf: setup ## perf_analyzer every way it can ask, and genai-perf (XIRANG_PERF_ANALYZER, XIRANG_GENAI_PERF)
+	$(PY) -m benchmarks.triton.perf
+
+.PHONY: help setup demo fmt check test-fast test models soak asan bench-page check-promtool \
+	bench bench-sim bench-deadlines bench-shapes bench-qos bench-memory bench-observe bench-grpc \
+	bench-triton judge-batcher judge-perf judge-python judge-kserve

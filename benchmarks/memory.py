@@ -12,15 +12,18 @@ from statistics import median
 from time import perf_counter, process_time
 from timeit import repeat
 
-from benchmarks import memory_runs
+from benchmarks import memory_runs, memory_wave
 from benchmarks.figures import Figure, print_figures
 from xirang.backends.onnx_trace import Trace
 from xirang.core.memory.arena import Refused
 from xirang.core.memory.law import Law
 from xirang.core.memory.lifetime import Lifetimes, of_rows
-from xirang.core.memory.planner import plan
-from xirang.core.memory.pool import Pool
+from xirang.core.memory.planner import Planner, plan
+from xirang.core.memory.pool import Pool, PoolSettings
 from xirang.core.memory.validate import fault_of
+from xirang.memory.native.compile import LIBRARY
+from xirang.memory.native.library import Library
+from xirang.memory.native.search import search_in
 from xirang.plan import ALIGNMENT, TracedModel, law_from, traced_model
 from xirang.repository.discover import discover
 
@@ -30,7 +33,14 @@ HARD = "ABCDEFGHIJK"
 HARD_SECONDS, GRAPH_SECONDS = 3.0, 1.0
 """Of one core: plans are the same on every machine, however busy it is."""
 
+CAPACITY_BYTES, CAPACITY_SECONDS = 1_048_576, 60.0
+CAPACITY_STEPS = 300_000_000
+
 MODELS = ("all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2", "splade-tiny")
+WIDE = "splade-tiny"
+"""Its scores for a whole vocabulary, 32 rows of 128, take 500 MB and there are two of them."""
+
+SERVED = "paraphrase-MiniLM-L3-v2"
 UNSEEN = ((4, 100), (16, 40), (1, 200), (7, 64), (5, 150), (8, 128), (3, 250), (16, 128))
 BUDGET_BYTES = 32_000_000
 
@@ -48,6 +58,27 @@ def hard() -> list[Figure]:
         Figure("… worst", max(ratios), 1.19, False),
         Figure("… slowest", max(seconds), HARD_SECONDS, False, "s"),
     ]
+
+
+def capacity() -> list[Figure]:
+    """The same, within the capacity that they were made for, by the native search."""
+    if not LIBRARY.exists():
+        print("       no native search here: see python -m xirang.memory.native.compile")
+        return []
+    search = search_in(Library())
+    solved = 0
+    for name in HARD:
+        lifetimes = _problem(name)
+        planner = Planner(lifetimes, search=search)
+        start, is_found = process_time(), False
+        while not is_found and (spent := process_time() - start) < CAPACITY_SECONDS:
+            is_found = planner.reach(CAPACITY_BYTES, steps_max=planner.steps + CAPACITY_STEPS)
+        made = planner.plan
+        fault = fault_of(lifetimes, made.offsets, made.height_bytes)
+        assert fault is None, fault
+        solved += is_found
+        print(f"       {name}: {'found' if is_found else 'none'} in {spent:.1f} s", flush=True)
+    return [Figure("A–K, plans within their capacity", solved, len(HARD))]
 
 
 def graphs() -> list[Figure]:
@@ -120,7 +151,7 @@ def _peak(trace: Trace) -> int:
 
 def leases() -> list[Figure]:
     """What a warm run pays for its memory, in an idle pool and in one of many arenas."""
-    pool = Pool(8 << 30)
+    pool = Pool(PoolSettings(8 << 30))
     for number in range(16):
         share = pool.add_share(str(number), guarantee_bytes=1 << 28, limit_bytes=1 << 30)
         pool.add_arena(share, 16 << 30)
@@ -159,11 +190,18 @@ def main() -> None:
     print_figures(leases())
     print_figures(graphs())
     print_figures(hard())
+    print_figures(capacity())
     for figure in models():
         print_figures([figure])
+    if (ROOT / "models" / WIDE).exists():
+        print_figures([*memory_runs.budgeted(ROOT / "models" / WIDE)])
+    if (ROOT / "models" / SERVED).exists():
+        print_figures([*memory_runs.served(ROOT / "models" / SERVED)])
     for folder in (ROOT / "models" / name for name in MODELS):
         for figure in memory_runs.figures(folder) if folder.exists() else ():
             print_figures([figure])
+    for figure in memory_wave.figures():
+        print_figures([figure])
 
 
 if __name__ == "__main__":

@@ -4,22 +4,25 @@ Run `python -m benchmarks.memory`. Each model runs in ONNX Runtime twice, in our
 runtime does by default, in turns, so that both see the same machine.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from functools import partial
 from math import prod
 from pathlib import Path
 from resource import RUSAGE_THREAD, getrusage
 from statistics import median
-from time import perf_counter, thread_time
+from time import perf_counter, process_time, thread_time
 
 import numpy as np
 
 from benchmarks.figures import Figure
+from xirang import app
 from xirang.backends.executable import Executable, Footprint, footprint_of
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.onnx_allocator import allocator
 from xirang.config import Config
 from xirang.engine.clock import MonotonicClock
+from xirang.engine.engine import Engine
 from xirang.engine.model import Model
 from xirang.memory.arena import HostArena, NoMemory
 from xirang.memory.room import InstanceRoom, OwnGround
@@ -32,6 +35,8 @@ LENGTHS = (16, 32, 48, 64, 100, 128, 200, 256)
 UNSEEN = ((1, 16), (4, 100), (7, 64), (8, 128), (3, 250), (16, 128))
 TIMED = ((1, 16), (8, 32), (8, 128), (32, 64))
 BUDGET_BYTES = 32_000_000
+POOL_MIB = 300
+CLIENTS, ROUNDS, ROUND_SECONDS = 48, 60, 0.5
 SECONDS = 3.0
 WARM_RUNS = 20
 
@@ -106,6 +111,72 @@ def figures(folder: Path) -> Iterator[Figure]:
     yield from _limits(folder.name, pair)
     yield from _warm(folder.name, pair)
     yield from _times(folder.name, pair)
+
+
+def budgeted(folder: Path) -> Iterator[Figure]:
+    """One request of which a single tensor is larger than all the memory there is."""
+    (source,) = discover([str(folder)])
+    assert source.path is not None
+    dice = np.random.default_rng(0)
+    rows = {
+        "input_ids": dice.integers(1000, 20_000, (32, 128)),
+        "attention_mask": np.ones((32, 128), np.int64),
+    }
+    (expected,) = OnnxExecutable(source.path).run(rows, ["sparse"]).values()
+    engine = app.load(str(folder), memory_pool_mib=POOL_MIB)
+
+    async def answered() -> Array:
+        async with engine:
+            return (await engine.infer(source.name, rows))["sparse"]
+
+    same = int((asyncio.run(answered()) == expected).all(axis=1).sum())
+    yield Figure(f"{source.name}, rows of 128 answered in {POOL_MIB} MiB, of 32", same, 32)
+
+
+def served(folder: Path) -> Iterator[Figure]:
+    """A closed loop on two engines in turns: with pool and plans, and without either."""
+    dice = np.random.default_rng(0)
+    requests = [
+        {
+            "input_ids": dice.integers(1000, 20_000, (1, length)),
+            "attention_mask": np.ones((1, length), np.int64),
+        }
+        for length in dice.integers(8, 64, 64).tolist()
+    ]
+    engines = (
+        app.load(str(folder), memory_pool_mib=512),
+        app.load(str(folder), memory_native=False, memory_pool_mib=-1),
+    )
+
+    async def answered(engine: Engine) -> tuple[float, float]:
+        """In a moment: how many, and the processor time of each."""
+        end, count = perf_counter() + ROUND_SECONDS, 0
+
+        async def ask(number: int) -> None:
+            nonlocal count
+            while perf_counter() < end:
+                await engine.infer(folder.name, requests[number % 64], outputs=["output"])
+                number += 7
+                count += 1
+
+        before = process_time()
+        await asyncio.gather(*map(ask, range(CLIENTS)))
+        return count, (process_time() - before) / count
+
+    async def rounds() -> list[tuple[float, float]]:
+        found = []
+        async with engines[0], engines[1]:
+            for turn in range(ROUNDS):
+                order = engines if turn % 2 else engines[::-1]
+                told = {engine: await answered(engine) for engine in order}
+                (ours, cost), (theirs, their_cost) = (told[engine] for engine in engines)
+                found.append((ours / theirs, cost / their_cost))
+        return found
+
+    pairs = asyncio.run(rounds())
+    answers, costs = (median(column) for column in zip(*pairs, strict=True))
+    yield Figure(f"{folder.name} served, answers ÷ without pool and plans", answers, 1.0)
+    yield Figure("… processor time of a request ÷ without", costs, 1.0, False)
 
 
 def _peaks(name: str, pair: Pair) -> Iterator[Figure]:

@@ -57,7 +57,7 @@ def measure(*, seconds: float) -> list[Figure]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=3.0, help="of load, a server and round")
+    parser.add_argument("--seconds", type=float, default=1.5, help="of load, a server and round")
     print_figures(measure(seconds=parser.parse_args().seconds))
 
 

@@ -10,6 +10,7 @@ from tests.support import models
 from xirang.app import serve
 from xirang.config import Config, ModelSettings
 from xirang.errors import InvalidSetting
+from xirang.memory.machine import pool_bytes
 
 
 def test_models_are_loaded_for_use_inside_a_program(tmp_path):
@@ -48,3 +49,17 @@ def test_settings_for_a_model_that_is_not_served_are_refused(tmp_path):
 
 def test_everything_public_is_there():
     assert all(hasattr(xirang, name) for name in xirang.__all__)
+
+
+@pytest.mark.parametrize(("mib", "capacity_mib"), [(-1, None), (300, 300)])
+def test_the_memory_pool_is_as_large_as_was_said(mib, capacity_mib):
+    text = xirang.load(memory_pool_mib=mib).metrics_text()
+    line = f'xirang_memory_pool_bytes{{kind="capacity"}} {(capacity_mib or 0) << 20}'
+    assert (line in text) == (capacity_mib is not None)
+
+
+def test_by_itself_it_is_most_of_what_there_is():
+    capacity_bytes = pool_bytes()
+    if capacity_bytes is not None:
+        text = xirang.load().metrics_text()
+        assert f'xirang_memory_pool_bytes{{kind="capacity"}} {capacity_bytes >> 21 << 21}' in text

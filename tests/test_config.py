@@ -160,3 +160,19 @@ def test_inputs_that_are_not_understood_are_refused(told, tmp_path):
     file.write_text(f"[models.m]\n{told}\n")
     with pytest.raises(InvalidSetting, match=r"models\.m\.inputs"):
         load_config(file=file, environment={})
+
+
+def test_a_models_memory_is_promised_within_its_limit():
+    told = {"memory_guarantee_mib": "8", "memory_limit_mib": "7"}
+    with pytest.raises(InvalidSetting, match="memory_limit_mib is 7; expected no less"):
+        config_of(options=told)
+    assert config_of(options=told | {"memory_limit_mib": "0"}).model.memory_guarantee_mib == 8
+    with pytest.raises(InvalidSetting, match="memory_keep_mib is -1"):
+        config_of(options={"memory_keep_mib": "-1"})
+
+
+def test_without_a_pool_models_allocate_in_the_runtimes_own_way():
+    assert load_config(environment={}).model.memory_native
+    assert not load_config(environment={}, options={"memory_pool_mib": -1}).model.memory_native
+    wanted = {"memory_pool_mib": -1, "memory_native": True}
+    assert load_config(environment={}, options=wanted).model.memory_native

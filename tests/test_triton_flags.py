@@ -111,6 +111,12 @@ def test_a_wrong_value_is_refused(argument):
         translated([argument])
 
 
+@pytest.mark.parametrize("flag", ["--http-port", "--config", "--log-verbose", "--id"])
+def test_a_flag_without_its_value_is_refused(flag):
+    with pytest.raises(InvalidSetting, match=f"expected a value behind {flag}"):
+        translated(["m.onnx", flag])
+
+
 def test_no_flag_of_ours_is_called_without_effect():
     own = {option.name.replace("_", "-") for option in options_of()}
     assert not own & WITHOUT_EFFECT.keys()

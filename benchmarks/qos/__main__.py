@@ -4,7 +4,7 @@ import argparse
 from time import perf_counter
 
 from benchmarks.figures import Figure, print_figures
-from benchmarks.qos import live, simulated, soak
+from benchmarks.qos import live, refusals, simulated, soak
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     parser.add_argument("--soak-seconds", type=float, default=20.0, help="0: none")
     parser.add_argument("--only-soak", action="store_true")
     arguments = parser.parse_args()
-    parts = [] if arguments.only_soak else [simulated.measure, live.measure]
+    parts = [] if arguments.only_soak else [simulated.measure, live.measure, refusals.measure]
     if arguments.soak_seconds:
         parts.append(lambda: soak.measure(arguments.soak_seconds))
     figures: list[Figure] = []

@@ -11,8 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.triton.servers import runnable
+
 VARIABLE = "XIRANG_PERF_ANALYZER"
-LIMIT_S = 120
+LIMIT_S = 90
 
 
 def analyzer() -> str:
@@ -38,7 +40,7 @@ class Found:
 
 
 class AnalyzerFailed(RuntimeError):
-    """It ended with an error; the message holds what it wrote."""
+    """It ended with an error, or not at all; the message says what it wrote."""
 
 
 def analyze(
@@ -67,10 +69,13 @@ def ask(arguments: Sequence[str]) -> Found:
     """
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "found.csv"
-        command = ["bash", analyzer(), *arguments, "-f", str(table)]
-        ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=folder
-        )
+        command = [*runnable(analyzer()), *arguments, "-f", str(table)]
+        try:
+            ended = subprocess.run(
+                command, capture_output=True, text=True, timeout=LIMIT_S, check=False, cwd=folder
+            )
+        except subprocess.TimeoutExpired as error:
+            raise AnalyzerFailed(f"no end within {LIMIT_S} s") from error
         text = ended.stdout + ended.stderr
         if not table.is_file():
             raise AnalyzerFailed(text[-2000:])

@@ -1,7 +1,7 @@
 """The judge of the doors: the real perf_analyzer against our server, every way that it can ask.
 
 Over HTTP, gRPC, a gRPC stream and shared memory it must find the server's own statistics beside its
-own figures; over the embeddings door of OpenAI it asks MiniLM with texts.
+own figures; over the embeddings door of OpenAI it asks MiniLM with texts, and so does genai-perf.
 """
 
 import argparse
@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from benchmarks.triton.analyzer import VARIABLE, AnalyzerFailed, Found, analyzer, ask
+from benchmarks.triton.genai import VARIABLE as GENAI, embeddings, genai_perf
 from benchmarks.triton.repository import lay_out_add_sub
 from benchmarks.triton.servers import Ours, absent
 from xirang.lab.server import ServerFailed, ServerProcess
@@ -50,14 +51,29 @@ def judge() -> bool:
         repository = lay_out_add_sub(Path(folder) / "models")
         with Ours(repository, "--allow-shared-memory=true") as server:
             told = [_asked(name, way(server), SERVER_SIDE) for name, way in WAYS.items()]
-    with ServerProcess([prepare(Path("models"))]) as server:
-        told.append(_asked("openai embeddings", _of_openai(server), ()))
+    home = prepare(Path("models"))
+    with tempfile.TemporaryDirectory() as folder, ServerProcess([home]) as server:
+        told.append(_asked("openai embeddings", _of_openai(server, Path(folder)), ()))
+        told.append(_embedded(server, home, Path(folder)))
     return all(told)
 
 
-def _of_openai(server: ServerProcess) -> Sequence[str]:
+def _embedded(server: ServerProcess, home: Path, folder: Path) -> bool:
+    if not genai_perf():
+        print(absent(GENAI, "genai-perf"))
+        return True
+    try:
+        found = embeddings(server.url, home, folder)
+    except RuntimeError as error:
+        print(f"short  genai-perf, embeddings: {error}")
+        return False
+    print(f"ok     genai-perf, embeddings   {found['rate']:8.0f}/s  p99 {found['p99_ms']:7.2f} ms")
+    return True
+
+
+def _of_openai(server: ServerProcess, folder: Path) -> Sequence[str]:
     payloads = [{"payload": [{"model": NAME, "input": text}]} for text in TEXTS]
-    file = Path(tempfile.gettempdir()) / "xirang_openai_payloads.json"
+    file = folder / "payloads.json"
     file.write_text(json.dumps({"data": payloads}))
     place = server.url.removeprefix("http://")
     kind = ("--service-kind", "openai", "--endpoint", "v1/embeddings")

@@ -30,6 +30,11 @@ def launcher() -> str:
     return os.environ.get(LAUNCHER, "")
 
 
+def runnable(file: str) -> list[str]:
+    """The beginning of a command that runs a program, or a shell script without the right to."""
+    return [file] if os.access(file, os.X_OK) else ["bash", file]
+
+
 def absent(variable: str, what: str) -> str:
     """What is said where a judge is not there."""
     return f"skipped  {variable} is not set: {what} is not here (see docs/compatibility.md)"
@@ -60,15 +65,14 @@ class Genuine(AbstractContextManager["Genuine"]):
         http, grpc, metrics = free_ports(3)
         self.http, self.grpc = f"127.0.0.1:{http}", f"127.0.0.1:{grpc}"
         ports = [str(port) for port in (http, grpc, metrics)]
-        command = ["bash", launcher(), str(repository), *ports, *options]
+        command = [*runnable(launcher()), str(repository), *ports, *options]
         self._log = (repository.parent / "triton.log").open("ab")
         self._process = subprocess.Popen(
             command,
             stdout=self._log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **(environment or {})},
-            start_new_session=True,
-        )
+        )  # in our own session, as our server is: sessions share a busy machine, not processes
         try:
             self._wait_until_ready()
         except BaseException:
@@ -88,10 +92,10 @@ class Genuine(AbstractContextManager["Genuine"]):
         return self._process.pid
 
     def close(self) -> None:
-        """End it and its processes."""
+        """End it; its processes end with it."""
         for kind in (signal.SIGTERM, signal.SIGKILL):
             if self._process.poll() is None:
-                os.killpg(self._process.pid, kind)
+                self._process.send_signal(kind)
                 try:
                     self._process.wait(10)
                 except subprocess.TimeoutExpired:

@@ -28,7 +28,7 @@ from xirang.observe.tracing import Times
 from xirang.repository.catalogue import Catalogue
 from xirang.repository.costs import keep
 from xirang.repository.discover import Source, discover
-from xirang.repository.load import Loaded, cores, load as load_model
+from xirang.repository.load import Loaded, check_readers, cores, load as load_model
 from xirang.text.tokenizer import TextModel
 
 log = logging.getLogger("xirang")
@@ -181,6 +181,7 @@ class _Service:
         if not await self._catalogue_opened():
             return
         self._engine.economy.check()
+        check_readers(self._loaded)
         # What lives now lives for good: the collector need not look at it again.
         gc.collect()
         gc.freeze()

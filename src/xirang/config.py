@@ -387,9 +387,11 @@ def load_config(
     }
     table |= options or {}
     names = {f.name for f in fields(ModelSettings)}
-    common = _convert({k: v for k, v in table.items() if k in names}, ModelSettings, "settings")
     server = {k: v for k, v in table.items() if k not in names}
     config = _convert(server, Config, "settings")
+    if config.memory_pool_mib < 0:
+        table.setdefault("memory_native", False)  # without a pool nothing would count its arenas
+    common = _convert({k: v for k, v in table.items() if k in names}, ModelSettings, "settings")
     if not isinstance(own_tables, dict):
         raise InvalidSetting(f"models is {own_tables!r}; expected tables [models.NAME]")
     models = {}

@@ -22,6 +22,7 @@ from xirang.errors import InvalidSetting
 from xirang.lab.plan_page import plan_report
 from xirang.lab.report import shown
 from xirang.lab.simulate_report import make_console
+from xirang.memory.native.search import search_at_hand
 from xirang.repository.calibrate import feed
 from xirang.repository.discover import Kind, Source, discover
 from xirang.repository.load import load
@@ -220,7 +221,7 @@ def report_of(
 
 def planned(lifetimes: Lifetimes, *, steps_max: int = STEPS) -> Plan:
     """A plan that the naive validator has found no fault in."""
-    planner = Planner(lifetimes)
+    planner = Planner(lifetimes, search=search_at_hand())
     while planner.steps < steps_max and planner.advance():
         pass
     fault = fault_of(lifetimes, planner.plan.offsets, planner.plan.height_bytes)

@@ -99,13 +99,14 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     for argument in rest:
         if not argument.startswith("--") or argument in _OURS:
             found.append(argument)
-            if argument in _OURS_WITH_VALUE:
-                found.extend(_next(rest))
+            if argument == "--config":
+                found.append(_value("config", rest))
             continue
         flag, equals, value = argument.removeprefix("--").partition("=")
+        meaning = _meaning_of(flag)
         if not equals and flag not in _FLAGS_ALONE:
-            value = next(iter(_next(rest)), "")
-        for name, text in _meaning_of(flag)(value).items():
+            value = _value(flag, rest)
+        for name, text in meaning(value).items():
             many = name in lists and name in given
             given[name] = f"{given[name]},{text}" if many else text
         if (reason := WITHOUT_EFFECT.get(flag)) is not None:
@@ -116,13 +117,15 @@ def translated(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 _OURS = frozenset({"--help", "--config"})
-_OURS_WITH_VALUE = frozenset({"--config"})
 _FLAGS_ALONE = frozenset({"disable-auto-complete-config"})
 
 
-def _next(rest: Iterator[str]) -> list[str]:
-    """The value that stands behind a flag, if there is one."""
-    return [value] if (value := next(rest, None)) is not None else []
+def _value(flag: str, rest: Iterator[str]) -> str:
+    """The value that stands behind a flag."""
+    value = next(rest, None)
+    if value is None:
+        raise InvalidSetting(f"expected a value behind --{flag}")
+    return value
 
 
 def _meaning_of(flag: str) -> _Meaning:

@@ -68,6 +68,7 @@ def test_threads_that_ask_at_once_each_get_their_own_answer():
     """And the task that comes in between goes to who waits for tasks."""
     ours, theirs = pair()
     conversation = Conversation(theirs)
+    conversation.is_shared = True
     found = {}
 
     def ask(number):

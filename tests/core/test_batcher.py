@@ -61,7 +61,7 @@ def test_a_lone_request_waits_the_whole_delay():
     house.come(0)
     assert house.scheduler.wakeup_ns() == 10 * MS
     assert house.poll(10) == [[0]]
-    assert house.runs[0].trigger is Trigger.WINDOW
+    assert house.runs[0].trigger is Trigger.DELAY
 
 
 def test_a_full_batch_goes_at_once():

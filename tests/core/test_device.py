@@ -65,27 +65,29 @@ def test_work_of_other_models_stands_before_a_request_too(device):
     lanes, other = lanes_on(device), lanes_on(device)
     wait(other, request(1, budget_ms=50))
     assert lanes.queued_ns(request(9, budget_ms=500), 0) > 0.0
-    rough = lanes.look(500 * MS, now_ns=0, until_ns=MS)
+    rough = lanes.look(500 * MS, now_ns=0)
     assert rough * 500 * MS >= lanes.queued_ns(request(9, budget_ms=500), 0)
 
 
 def test_a_look_that_found_calm_holds_until_more_has_come_or_a_moment_has_passed(device):
     lanes = lanes_on(device)
     assert not lanes.is_calm(500 * MS, 0), "nobody has looked"
-    assert lanes.look(500 * MS, now_ns=0, until_ns=5 * MS) < ROOMY
+    assert lanes.look(500 * MS, now_ns=0) < ROOMY
     assert lanes.is_calm(499 * MS, CALM_NS - 1)
     assert not lanes.is_calm(499 * MS, CALM_NS)
     assert not lanes.is_calm(100 * MS, 0), "others may have less time"
     wait(lanes, *[request(id, budget_ms=500) for id in range(1, 250)])
     assert not lanes.is_calm(499 * MS, 0)
-    assert lanes.look(500 * MS, now_ns=MS, until_ns=5 * MS) >= ROOMY
+    assert lanes.look(500 * MS, now_ns=MS) >= ROOMY
     assert not lanes.is_calm(499 * MS, MS)
 
 
-def test_calm_ends_with_the_next_look_at_the_levels_and_before_the_queue_is_full(device):
+def test_calm_ends_when_the_level_changes_and_before_the_queue_is_full(device):
     lanes = lanes_on(device, depth_max=3)
-    lanes.look(500 * MS, now_ns=0, until_ns=CALM_NS // 2)
-    assert not lanes.is_calm(500 * MS, CALM_NS // 2)
+    lanes.look(500 * MS, now_ns=0)
+    lanes.alarm()
+    assert not lanes.is_calm(500 * MS, 0)
+    lanes.look(500 * MS, now_ns=0)
     wait(lanes, *[request(id, budget_ms=500) for id in range(1, 3)])
     assert lanes.is_calm(500 * MS, 0)
     wait(lanes, request(3, budget_ms=500))
@@ -101,7 +103,7 @@ def test_what_is_calm_would_be_admitted_by_a_close_look_too(device):
         is_calm = lanes.is_calm(budget_ms * MS, now_ns)
         assert not is_calm or lanes.queued_ns(waiting, now_ns) < 0.5 * budget_ms * MS
         if not is_calm:
-            lanes.look(budget_ms * MS, now_ns=now_ns, until_ns=now_ns + CALM_NS)
+            lanes.look(budget_ms * MS, now_ns=now_ns)
         wait(lanes, waiting)
 
 

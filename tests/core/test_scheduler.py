@@ -1,5 +1,6 @@
 """The scheduler at literal instants: what it decides, when it wants to be polled, what it tells."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -16,6 +17,7 @@ from xirang.core.policy import Batching, Policy
 from xirang.core.request import NEVER_NS, Request
 from xirang.core.run import Admitted, Done, Expire, Failed, Rejected, Run, Trigger
 from xirang.core.scheduler import Scheduler
+from xirang.core.snapshot import MemorySnapshot, ShareSnapshot, Snapshot
 
 
 class Bench:
@@ -100,7 +102,7 @@ def test_with_company_expected_a_request_is_kept_for_the_window():
     bench.submit(request(1, at_ms=5000, budget_ms=500))
     assert bench.poll(5000) == []
     assert bench.wakeup_ms() == 5020
-    assert bench.poll(5019.9) == []
+    assert bench.poll(5019.4) == []
     (run,) = bench.poll(5020)
     assert (run.trigger, run.window_ns) == (Trigger.WINDOW, 20 * MS)
 
@@ -460,3 +462,16 @@ def test_a_suspended_run_leaves_its_device_to_others_and_keeps_its_instance():
     assert bench.ids(40) == [], "the instance of m is still taken"
     bench.complete(hanging, 50, Failed())
     assert bench.ids(50) == [[3]]
+
+
+def test_memory_of_models_that_are_named_alike_is_added_up():
+    one = ShareSnapshot("m", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, (("grow", 1), ("shrink", 2)))
+    memory = MemorySnapshot(100, 50, (one, replace(one, model="m@2"), replace(one, model="n")))
+    snapshot = Snapshot((), is_draining=False, memory=memory)
+    named = snapshot.named(lambda name: name.partition("@")[0]).memory
+    assert (named.capacity_bytes, named.held_bytes) == (100, 50)
+    both, other = named.shares
+    assert other == replace(one, model="n")
+    assert both == ShareSnapshot(
+        "m", 2, 4, 6, 8, 10, 12, 14, 16, 9, 10, (("grow", 2), ("shrink", 4))
+    )

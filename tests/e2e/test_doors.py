@@ -67,6 +67,18 @@ def test_a_known_key_opens_and_either_header_will_do(locked):
     assert locked.ask({"authorization": f"bearer   {locked.keys['user']} "}) == 200
 
 
+def test_a_key_is_asked_for_before_an_upload(locked):
+    head = f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    with socket.create_connection(place_of(locked.server.url), timeout=DEADLINE_S) as wire:
+        wire.sendall((head % 50_000_000).encode())
+        assert wire.recv(65536).startswith(b"HTTP/1.1 401 ")
+    with socket.create_connection(place_of(locked.server.url), timeout=DEADLINE_S) as wire:
+        wire.sendall((head % 3).encode())
+        assert wire.recv(65536).startswith(b"HTTP/1.1 401 ")
+        wire.sendall(b"abc" + (head % 0).encode())
+        assert wire.recv(65536).startswith(b"HTTP/1.1 401 "), "the connection goes on"
+
+
 FORGED = {
     "no key": lambda key: {},
     "an empty key": lambda key: {"Authorization": "Bearer "},

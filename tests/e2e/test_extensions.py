@@ -405,7 +405,10 @@ def test_a_port_of_their_own_for_metrics(tmp_path):
         host, _ = place_of(server.url)
         line = HTTPConnection(host, port, timeout=10)
         line.request("GET", "/metrics")
-        assert b"nv_inference_count" in line.getresponse().read()
+        lines = line.getresponse().read().decode().splitlines()
+        (loaded,) = (each for each in lines if each.startswith("nv_model_load_duration_secs{"))
+        assert loaded.startswith('nv_model_load_duration_secs{model="ident_fp32",version="1"} ')
+        assert 0 < float(loaded.rpartition(" ")[2]) < 60
         line.request("GET", "/v2")
         assert line.getresponse().status == 404
         line.close()

@@ -54,6 +54,7 @@ DIFFERENT = {
     "trace_unknown": (400, "a setting that nobody knows is a typing error"),
     "trace_lvl": (400, "a level that nobody knows is a typing error"),
     "load_none": (404, "the model is not there; nothing broke"),
+    "params_echo": (504, "a timeout of seven microseconds is a budget, and is kept"),
     "gen_err": (500, "the model raised: the request was right"),
     "batch_9": (200, "a request of more rows than a run may hold is cut and joined"),
     "shape_zero": (400, "a tensor without elements has nothing to run on"),

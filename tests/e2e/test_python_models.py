@@ -147,7 +147,19 @@ def test_a_model_sees_of_a_request_what_its_client_said(client):
         "inputs": ["TEXT"],
         "cancelled": False,
         "module": "1.model",
+        "hint": None,
     }
+
+
+def test_an_optional_input_is_there_or_not(client):
+    asks, module = client
+    hint = np.full((1, 1), 0.5, np.float32)
+    for given, expected in (({}, None), ({"HINT": hint}, [[0.5]])):
+        answer = asks.infer("teller", tensors(module, TEXT=words("a"), **given))
+        seen = json.loads(answer.as_numpy("SEEN")[0, 0])
+        assert (seen["hint"], len(seen["inputs"])) == (expected, 1 + len(given))
+    with pytest.raises(Exception, match="TEXT"):
+        asks.infer("teller", tensors(module, HINT=hint))
 
 
 def test_who_names_no_outputs_gets_those_that_there_are(client):
@@ -300,6 +312,16 @@ def test_an_environment_of_its_own_is_refused_in_words(tmp_path):
     with serve(tmp_path, "--strict-readiness", "false") as server:
         (state,) = post(server.url, "/v2/repository/index", b"")[2]
         assert "EXECUTION_ENV_PATH" in state["reason"]
+
+
+def test_loading_a_model_leaves_its_repository_as_it_was(tmp_path, monkeypatch):
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    shutil.copytree(REPOSITORY / "twice", tmp_path / "twice")
+    before = sorted(path for path in tmp_path.rglob("*"))
+    with serve(tmp_path) as server:
+        (state,) = post(server.url, "/v2/repository/index", b"")[2]
+        assert state["state"] == "READY"
+    assert sorted(path for path in tmp_path.rglob("*")) == before
 
 
 def test_an_unloaded_model_says_farewell(tmp_path):

@@ -168,18 +168,19 @@ def test_a_worker_that_leaks_is_replaced_before_it_is_a_danger():
 
 
 def test_several_instances_are_several_processes():
-    with serving("--instances", "2") as server, Wire(server.url) as wire:
-        _, one = tell(server, NOTHING)
+    """They take their turns; while one stands still the other answers."""
+    with serving("--instances", "2") as server, Wire(server.url) as wire, Wire(server.url) as more:
+        one, other = {tell(server, NOTHING)[1] for _ in range(4)}
         os.kill(one, signal.SIGSTOP)
         try:
-            wire.send("POST", INFER, rows(NOTHING))
-            until(lambda: metric(server.url, "xirang_running", "obey") == 1, "it to be taken")
-            status, other = tell(server, NOTHING)
-            assert status == 200
-            assert other != one
+            for each in (wire, more):
+                each.send("POST", INFER, rows(NOTHING))
+            # Four before, and one of these two.
+            until(lambda: metric(server.url, "nv_inference_request_success", "obey") == 5, "one")
+            assert is_alive(other)
         finally:
             os.kill(one, signal.SIGCONT)
-        assert wire.receive()[0] == 200
+        assert [each.receive()[0] for each in (wire, more)] == [200, 200]
 
 
 def test_a_stopped_server_takes_its_workers_along():

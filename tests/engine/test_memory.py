@@ -18,7 +18,7 @@ from xirang.core.run import Run, Trigger
 from xirang.core.scheduler import Scheduler
 from xirang.core.signature import Signature, TensorSpec
 from xirang.engine.engine import Engine
-from xirang.engine.memory import Pages, Place
+from xirang.engine.memory import Housing, Pages, Place
 from xirang.engine.model import Model
 from xirang.errors import InvalidSetting, TooLarge
 from xirang.memory.arena import NoMemory
@@ -303,6 +303,25 @@ async def test_who_is_unloaded_during_a_run_is_answered_and_leaves_nothing():
         await engine.infer("m", rows(2))
 
 
+def test_whoever_hangs_keeps_its_pages_when_its_model_goes(arenas):
+    pool = PoolSettings(8 * SLAB, slab_bytes=SLAB)
+    scheduler = Scheduler(devices={"cpu": 2}, pool=pool)
+    housing = Housing(scheduler, Pages(arenas))
+    executable = Echo(PuppetFootprint())
+    scheduler.add_model("m", Policy(instances=2), fixed_shape(5, 1), Claim(ROWS))
+    for _ in range(2):
+        housing.place("m", executable, lambda *_: False)
+    account = scheduler.ledger.accounts["m"]
+    for instance in (0, 1):
+        assert account.lease(instance, 2, 1) is None
+    for instance in (0, 1):
+        account.release(instance, now_ns=1)
+    scheduler.remove_model("m")
+    housing.close("m", in_use=[0])
+    housing.pages.settle()
+    assert arenas.log == [(1, 0, 2 * SLAB), (1, 2 * SLAB, 0), (1, "closed")]
+
+
 @on_a_loop
 async def test_who_may_go_goes_when_others_need_its_memory():
     async with engine_of(8) as engine:
@@ -334,9 +353,22 @@ async def test_a_smaller_capacity_takes_idle_pages_at_once():
 
 
 @on_a_loop
+async def test_operators_see_each_share_in_bytes():
+    async with engine_of(16) as engine:
+        engine.add(model_of(fixed_bytes=SLAB))
+        await engine.infer("m", rows(3))
+        told = engine.memory()
+        assert (told["capacity_bytes"], told["held_bytes"]) == (16 * SLAB, 4 * SLAB)
+        (share,) = told["shares"]
+        assert share["model"] == "m"
+        assert share["counts"]["grow"] == 1
+
+
+@on_a_loop
 async def test_without_a_pool_a_claim_is_nothing():
     async with Engine() as engine:
         model = model_of(limit_bytes=1)
         engine.add(model)
         await engine.infer("m", rows(12))
         assert model.executable.footprint.rooms == []
+        assert engine.memory() == {}

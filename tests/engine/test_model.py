@@ -287,3 +287,20 @@ def test_a_request_whose_rows_change_each_other_is_whole_or_refused():
         InvalidRequest, match=r"4 rows is too large .* cannot be cut; expected at mo"
     ):
         model.admit({"x": zeros(4, 4, dtype=np.float32)})
+
+
+def test_an_optional_input_is_left_out_and_nothing_is_made_in_its_place():
+    """Who leaves out others shares no run with it."""
+    specs = tuple(TensorSpec(name, "INT64", (None, None)) for name in ("x", "hint"))
+    shapes = Shapes(optional=frozenset(["hint"]))
+    model = Model("m", NoExecutable(), Signature(specs, (), True), Policy(), 1, shapes=shapes)
+    alone, both = {"x": zeros(2, 3)}, {"hint": zeros(2, 3), "x": zeros(2, 3)}
+    extent = model.admit(alone)
+    assert model.prepare(alone, extent) == alone
+    assert (
+        extent.group != model.admit(both).group == model.admit(dict(reversed(both.items()))).group
+    )
+    with pytest.raises(InvalidRequest, match=r"missing inputs \['x'\]"):
+        model.admit({"hint": zeros(2, 3)})
+    with pytest.raises(InvalidRequest, match=r"unknown inputs \['z'\]"):
+        model.admit(alone | {"z": zeros(2, 3)})

@@ -140,6 +140,9 @@ class PuppetService:
         end = "# EOF\n" if is_open else ""
         return "# TYPE xirang_requests_total counter\nxirang_requests_total 3\n" + end
 
+    def memory(self):
+        return {"capacity_bytes": 8, "held_bytes": 3, "shares": []}
+
     def costs(self):
         return {"models": [{"model": name} for name in self.models]}
 

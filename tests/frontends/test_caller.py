@@ -131,6 +131,74 @@ def test_with_keys_whoever_has_none_gets_a_401_and_nothing_else(service, name):
     assert not service.calls
 
 
+HOT = {
+    "infer": "/v2/models/echo/infer",
+    "generate": "/v2/models/echo/generate",
+    "predict": "/v1/models/echo:predict",
+    "embeddings": "/v1/embeddings",
+    "texts": "/embed",
+}
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_a_key_is_asked_for_before_the_body_comes(service, name):
+    connection = door(service, keys_of(shop={}))
+    data = post(HOT[name], b"x" * 3000)
+    (response,) = ask(connection, data[:-2000])
+    assert response.status == 401
+    assert response.headers.get("connection") != "close"
+    assert ask(connection, data[-2000:-1]) == []
+    (response,) = ask(connection, data[-1:] + infer("X-API-Key: nobody"))
+    assert response.status == 401, "the rest was dropped and the connection goes on"
+    assert not service.calls
+
+
+LONG = {
+    "announced": post("/v2/models/echo/infer", b"", "x: y").replace(b": 0\r", b": 9999999\r"),
+    "chunked": b"POST /v2/models/echo/infer HTTP/1.1\r\nhost: x\r\n"
+    b"transfer-encoding: chunked\r\n\r\n",
+    "asked first": post("/v2/models/echo/infer", INFER, "Expect: 100-continue")[: -len(INFER)],
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_body_of_somebody_without_a_key_is_not_waited_for(service, name):
+    connection = door(service, keys_of(shop={}))
+    (response,) = ask(connection, LONG[name])
+    assert (response.status, response.headers["connection"]) == (401, "close")
+    protocol, line, _ = connection
+    assert line.has_sent_eof
+    assert protocol.memory.held_bytes == 0
+
+
+def test_a_key_for_another_model_is_refused_before_the_body_comes(service):
+    connection = door(service, keys_of(shop={"models": frozenset({"other"})}))
+    (response,) = ask(connection, infer("X-API-Key: shop")[: -len(INFER)])
+    assert response.status == 403
+
+
+def test_who_dawdles_with_a_body_that_nobody_wants_is_let_go_without_a_second_answer(service):
+    connection = door(service, keys_of(shop={}))
+    assert len(ask(connection, infer()[:-3])) == 1
+    protocol, line, _ = connection
+    protocol.refuse_dawdler()
+    assert line.closed
+    assert line.take() == b""
+
+
+def test_a_key_is_looked_up_once_for_a_connection_that_shows_it_again_and_again(service):
+    keys = keys_of(shop={})
+    looked_up = []
+    keys.of = lambda headers, of=keys.of: looked_up.append(1) or of(headers)
+    connection = door(service, keys)
+    for body in (INFER, INFER + b" ", INFER + b"  "):
+        ask(connection, infer("X-API-Key: shop", body=body))
+    assert (len(service.calls), len(looked_up)) == (3, 1)
+    ask(connection, infer("X-API-Key: other"))
+    ask(connection, infer("X-API-Key: shop"))
+    assert (len(service.calls), len(looked_up)) == (4, 3)
+
+
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/health/ready", "/metrics", "/"])
 def test_probes_and_scrapers_need_no_key(service, path):
     (response,) = ask(door(service, keys_of(shop={})), get(path))

@@ -270,3 +270,8 @@ def test_the_port_for_operators_tells_how_the_server_is_and_infers_nothing(servi
         assert status(app, "GET", path) == 200
     for verb, path in (("GET", "/v1/models"), ("POST", "/v2/models/echo/infer")):
         assert status(app, verb, path) == 404
+
+
+def test_operators_see_the_memory_pool(ask):
+    found = orjson.loads(ask("GET", "/v2/xirang/memory").body)
+    assert found == {"capacity_bytes": 8, "held_bytes": 3, "shares": []}

@@ -37,13 +37,14 @@ def test_an_address_that_is_not_ours_is_refused():
         listen("192.0.2.1", 0)
 
 
-def test_if_one_port_cannot_be_had_the_other_is_let_go():
+@pytest.mark.parametrize("other", ["admin_port", "metrics_port"])
+def test_if_one_port_cannot_be_had_the_other_is_let_go(other):
     port = free_port()
     with (
         listen("127.0.0.1", 0) as taken,
         pytest.raises(InvalidSetting, match="Address already in use"),
     ):
-        Doors(Config(http_port=port, admin_port=taken.getsockname()[1]))
+        Doors(Config(http_port=port, **{other: taken.getsockname()[1]}))
     listen("127.0.0.1", port).close()
 
 

@@ -12,6 +12,8 @@ from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends import kserve
 from xirang.frontends.kserve import Wanted, decode, decode_raw
 from xirang.frontends.kserve_answer import encode
+from xirang.frontends.shared_memory import Place, Regions
+from xirang.frontends.special import Special
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor
 
 JSON_INPUTS = {
@@ -44,6 +46,15 @@ def test_json_input(name):
     assert found.data == expected
     assert found.shape == tuple(given_input["shape"])
     assert found.datatype == given_input["datatype"]
+
+
+def test_what_is_no_number_is_read_as_clients_write_it():
+    found = decode(NAN).inputs["x"]
+    assert found.data == pack("f", float("nan"), float("inf"))
+    whole = {"inputs": [tensor("INT32", data=(1, 2))], "id": "NaN"}
+    assert decode(orjson.dumps(whole)).id == "NaN"
+    with pytest.raises(InvalidRequest, match="expected integers"):
+        decode(NAN.replace(b"FP32", b"INT32"))
 
 
 @pytest.mark.parametrize("datatype", sorted(NUMPY_TYPES))
@@ -366,6 +377,40 @@ def test_binary_answer():
         b"content-type: application/octet-stream\r\n"
         b"inference-header-content-length: %d\r\n" % len(head)
     )
+
+
+def test_an_output_in_shared_memory_has_no_elements_in_the_answer():
+    places = {"y": Place("r", 0, 8)}
+    wanted = Wanted(("y", "z"), frozenset({"z"}), special=Special({}, places))
+    outputs = {"y": np.ones((1, 2), "f4"), "z": np.ones((1, 1), "f4")}
+    _, found = encode(outputs, wanted, identity="", model=MODEL)
+    assert orjson.loads(found[:-4])["outputs"] == [
+        {"name": "y", "datatype": "FP32", "shape": [1, 2]},
+        {
+            "name": "z",
+            "datatype": "FP32",
+            "shape": [1, 1],
+            "parameters": {"binary_data_size": 4},
+        },
+    ]
+
+
+def test_a_known_head_reads_shared_memory_anew(tmp_path):
+    (tmp_path / "object").write_bytes(pack("f", 1, 2))
+    regions = Regions(is_allowed=True, folder=tmp_path)
+    regions.register("r", "object", 0, 8)
+    place = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
+    inputs = [
+        tensor(data=None, name="x", **place),
+        tensor(data=None, name="w", shape=(1, 1), binary_data_size=4),
+    ]
+    sent, length = binary(inputs, pack("f", 9))
+    for values in ((1, 2), (3, 4)):
+        (tmp_path / "object").write_bytes(pack("f", *values))
+        found = decode(sent, length, regions)
+        assert found.inputs["x"].data == pack("f", *values)
+        assert found.inputs["w"].data == pack("f", 9)
+        assert found.placed_bytes == 8
 
 
 def test_fp16_goes_out_as_binary_only():

@@ -144,7 +144,7 @@ REFUSED = {
     "negative id": ({"input": [-1]}, "input", "outside 0 to 127"),
     "unknown id": ({"input": [128]}, "input", "outside 0 to 127"),
     "huge id": ({"input": [2**63]}, "input", "outside 0 to 127"),
-    "too long": ({"input": [1] * 9001}, "input", "the model takes 9000"),
+    "too long": ({"input": [1] * 9001}, "input", "expected at most 9000"),
     "model": ({"model": 5}, "model", "'model' must be a string"),
     "format": ({"encoding_format": "hex"}, "encoding_format", "'float' or 'base64'"),
     "format list": ({"encoding_format": [1]}, "encoding_format", "'float' or 'base64'"),

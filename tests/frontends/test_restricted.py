@@ -31,6 +31,7 @@ from xirang.frontends.restricted import (
         ("/v2/models/stats", "statistics"),
         ("/v2/models/m/stats", "statistics"),
         ("/v2/xirang/costs", "statistics"),
+        ("/v2/xirang/memory", "statistics"),
         ("/v2/models/m/infer", "inference"),
         ("/v2/models/m/versions/3/generate_stream", "inference"),
         ("/v2/repository/index", "model-repository"),
@@ -51,7 +52,7 @@ def test_the_api_of_a_path(path, api):
 
 def test_every_procedure_belongs_to_an_api():
     assert {api_of_rpc(rpc.name) for rpc in RPCS} == APIS
-    assert api_of_rpc("Check") == "health"
+    assert api_of_rpc("HealthCheck") == "health"
     assert api_of_rpc("ServerReflectionInfo") == ""
 
 

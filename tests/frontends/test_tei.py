@@ -301,6 +301,8 @@ def test_of_several_one_must_be_named(desk):
     ("model", "member", "calls"),
     [
         ("dense", {"inputs": "a"}, 1),
+        ("dense", {"inputs": '"source_sentence"'}, 1),
+        ("dense", {"inputs": {"source_sentence": "a", "sentences": ["b", "c"]}}, 3),
         ("words", {"inputs": "a"}, 1),
         ("classes", {"inputs": ["a", "b"]}, 1),
         ("score", {"query": "q", "texts": ["a", "b"]}, 2),
@@ -382,6 +384,11 @@ REFUSED = {
     "an empty sequence": ("/predict", b'{"inputs":[[]]}', 422),
     "no query": ("/rerank", b'{"texts":["a"]}', 422),
     "no ranked": ("/rerank", b'{"query":"q","texts":[]}', 400),
+    "too much": (
+        "/rerank",
+        orjson.dumps({"query": "q" * (1 << 14), "texts": ["a"] * 1025}),
+        413,
+    ),
     "no sentences": ("/similarity", b'{"inputs":{"source_sentence":"a","sentences":[]}}', 400),
     "no tokens": ("/tei/dense/tokenize", b'{"inputs":[]}', 400),
     "no ids": ("/tei/dense/decode", b'{"ids":[]}', 400),

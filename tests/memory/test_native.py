@@ -255,5 +255,16 @@ def test_a_thousand_arenas_and_no_more():
         numbers.append(number)
     assert 500 < len(numbers) <= 1024
     assert all(native.remove_arena(number) for number in numbers)
-    assert native.add_arena(arena.base_address, 4096) == numbers[0]
-    native.remove_arena(numbers[0])
+    again = native.add_arena(arena.base_address, 4096)
+    assert again >= 0
+    assert again not in numbers, "a number is never given to another"
+    assert native.remove_arena(again)
+
+
+def test_a_run_in_an_arena_that_is_gone_does_not_begin():
+    ground = opened()
+    ground.arena.close()
+    others = [opened() for _ in range(3)]
+    assert not ground.begin(None, 0, 0)
+    assert others[0].begin(None, 0, 0)
+    others[0].end()

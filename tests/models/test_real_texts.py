@@ -134,6 +134,9 @@ def test_hugging_faces_own_client(url):
     assert np.abs(vector[0] - expected / np.linalg.norm(expected)).max() < 1e-5
     raw = client.feature_extraction(RIVER, normalize=False, truncate=True)
     assert np.abs(raw[0] - expected).max() < 1e-5
+    others = ["A stream rises in April.", "Interest rates rose again."]
+    near, far = client.sentence_similarity(RIVER, others)
+    assert near > far + 0.2
     client = InferenceClient(base_url=f"{url}/tei/topics-MiniLM", api_key="none")
     # It takes the answer for a list of lists, as one of a batch; that is the likeliest class.
     best = client.text_classification("The actor won a prize for his role in that film.")

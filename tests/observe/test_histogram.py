@@ -1,5 +1,7 @@
 """Counts by bound, and the percentiles they give."""
 
+import pytest
+
 from xirang.observe.histogram import SPANS_NS, Histogram, quantile, spans
 
 
@@ -16,6 +18,17 @@ def test_a_value_may_count_several_times():
     histogram = Histogram((1, 2))
     histogram.add(2, 3)
     assert (histogram.counts, histogram.total) == ([0, 3, 0], 6)
+
+
+@pytest.mark.parametrize("times", [1, 2, 7, 64])
+@pytest.mark.parametrize("last", [0.5, 1, 3, 4, 9, 1000])
+def test_values_at_even_distances_are_counted_as_if_one_by_one(last, times):
+    even, single = Histogram((1, 2, 4, 8)), Histogram((1, 2, 4, 8))
+    even.add_even(last, times)
+    for number in range(1, times + 1):
+        single.add(number * last / times)
+    assert even.counts == single.counts
+    assert even.total == pytest.approx(single.total)
 
 
 def test_spans_are_counted_in_nanoseconds_and_read_in_seconds():

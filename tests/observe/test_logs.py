@@ -9,7 +9,7 @@ import pytest
 from xirang.core.event import RunEnded
 from xirang.core.request import Request
 from xirang.core.run import Done, Run, Trigger
-from xirang.observe.logs import logging_to
+from xirang.observe.logs import LogHandler, logging_to
 from xirang.observe.trace_context import TraceContext
 from xirang.observe.witness import Sighting
 
@@ -84,11 +84,14 @@ def test_text_is_for_people():
 
 
 def test_what_libraries_say_goes_the_same_way():
-    (told,) = documents(lambda _: logging.getLogger("uvicorn.error").info("Started %s", 5))
+    extra = {"color_message": "Started \x1b[36m%s\x1b[0m"}
+    log = logging.getLogger("uvicorn.error")
+    (told,) = documents(lambda _: log.warning("Started %s", 5, extra=extra))
+    assert "color_message" not in told
     assert (told["logger"], told["message"], told["level"]) == (
         "uvicorn.error",
         "Started 5",
-        "info",
+        "warning",
     )
 
 
@@ -120,3 +123,21 @@ def test_a_reader_that_is_gone_costs_lines_and_nothing_else():
         stream.close()
         logging.getLogger("xirang").info("nobody reads this")
     assert (outlet.tally.sent, outlet.tally.failed) == (0, 1)
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_whatever_is_told_is_written(form, capsys):
+    def tell(outlet):
+        log = logging.getLogger("xirang")
+        log.info("a file", extra={"large": 1 << 80, "set": {1}, "name_of": None})
+        log.info("%d too few")
+        # Not by the logger: pytest would show it to its own processes, which cannot write it.
+        LogHandler(outlet).emit(logging.LogRecord("x", 20, "x.py", 1, "a file \udc80", (), None))
+        wrong = logging.LogRecord("x", logging.INFO, "x.py", 1, "%d", ("no number",), None)
+        LogHandler(outlet).emit(wrong)
+
+    text, tally = logged(tell, form=form)
+    assert "1208925819614629174706176" in text
+    assert "%d too few" in text
+    assert tally.sent == 3
+    assert "no number" in capsys.readouterr().err, "Python says what is wrong with such a line"

@@ -62,3 +62,19 @@ def test_the_thread_is_gone_at_the_end(count):
     assert "test-thread" in [thread.name for thread in threading.enumerate()]
     outlet.close()
     assert "test-thread" not in [thread.name for thread in threading.enumerate()]
+
+
+def test_who_fails_at_some_gets_the_next_ones_all_the_same():
+    taken, tally = [], Tally()
+
+    def take(items):
+        if "bad" in items:
+            raise ValueError(items)
+        taken.extend(items)
+
+    outlet = Outlet(take, tally, name="test", interval_s=1e6)
+    outlet.put("bad")
+    outlet._empty()
+    outlet.put("good")
+    outlet.close()
+    assert (taken, tally.failed) == (["good"], 1)

@@ -10,7 +10,7 @@ from xirang.core.event import (
 )
 from xirang.core.request import NEVER_NS, Request
 from xirang.core.run import Cause, Done, Failed, Run, Trigger
-from xirang.observe.statistics import Statistics
+from xirang.observe.statistics import STAGES, Statistics
 
 MS = 1_000_000
 NOW_MS = 1_700_000_000_000
@@ -67,6 +67,22 @@ def test_a_shared_run_is_charged_in_full_to_each_request_and_once_to_its_size():
     assert own.stages["queue"].total == (8 + 4) * MS
     assert own.stages["run"].count == 2, "each request was in it"
     assert own.run_seconds.count == own.cost_seconds.count == own.padding_ratio.count == 1
+
+
+def test_the_stages_of_a_request_add_up_from_its_head_to_its_connection():
+    found = statistics()
+    first, second = request(1, arrival_ms=2), request(2, arrival_ms=4)
+    first.entered_ns, second.entered_ns = 3 * MS, 6 * MS
+    run = run_of(first, second)
+    found.on_event(RunEnded(run, Done(ran_ns=6 * MS), 16 * MS))
+    found.note_sent("m", 2, 4 * MS)
+    own = found.models["m"]
+    assert own.stages["receive"].total == (1 + 2) * MS
+    assert own.stages["queue"].total == 2 * run.start_ns - 9 * MS
+    assert own.stages["send"].total == (2 + 4) * MS
+    assert all(own.stages[stage].count == 2 for stage in STAGES)
+    waited = own.stages["receive"].total + own.stages["queue"].total
+    assert own.request_seconds.total == waited + 2 * (16 * MS - run.start_ns)
 
 
 def test_sizes_of_batches_are_listed_in_order():

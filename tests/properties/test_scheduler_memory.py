@@ -7,9 +7,11 @@ from hypothesis import given, settings, strategies as st
 from tests.support.core import MS, fixed_shape, learned, request
 
 from xirang.core.event import EvictionProposed, RequestExpired
+from xirang.core.memory import ledger
 from xirang.core.memory.account import Claim
+from xirang.core.memory.arena import Refused
 from xirang.core.memory.polynomial import Polynomial
-from xirang.core.memory.pool import TIDY_NS, PoolSettings
+from xirang.core.memory.pool import TIDY_NS, Pool, PoolSettings
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import NEVER_NS, Request
 from xirang.core.run import Admitted, Cause, Done, Expire, Failed, Rejected, Run
@@ -363,6 +365,33 @@ def test_whatever_comes_fits_is_answered_and_decided_alike_again(
         "budget_ms": budget_ms,
     }
     assert Play(seed, **terms).play(40) == Play(seed, **terms).play(40)
+
+
+class Watched(Pool):
+    """A pool that never refuses what it has promised."""
+
+    __slots__ = ()
+    leases = 0
+    refused = 0
+
+    def lease(self, arena, size_bytes):
+        place = self.arenas[arena]
+        own = [each.leased for each in self.arenas.values() if each.share is place.share]
+        needed = place.share.fixed + sum(own) + self.slabs(size_bytes)
+        found = super().lease(arena, size_bytes)
+        Watched.leases += 1
+        if isinstance(found, Refused):
+            Watched.refused += 1
+            assert needed > place.share.guarantee
+        return found
+
+
+def test_no_lease_within_a_guarantee_is_ever_refused(monkeypatch):
+    monkeypatch.setattr(ledger, "Pool", Watched)
+    for seed in range(12):
+        Play(seed, capacity=40 * SLAB, guarantee=10 * SLAB, budget_ms=0).play(60)
+    assert Watched.leases > 100
+    assert Watched.refused > 10
 
 
 def test_a_recording_with_a_pool_is_decided_alike_again(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from tests.support.repositories import bytes_of, put, set_back
 
 from xirang.config import Config, ModelSettings
+from xirang.core.event import EvictionProposed
 from xirang.engine.engine import Engine
 from xirang.errors import InvalidRequest, InvalidSetting, NotReady, UnknownModel
 from xirang.repository import catalogue as module
@@ -371,5 +372,23 @@ def test_a_repository_that_cannot_be_read_for_a_while_changes_nothing(tmp_path):
             await catalogue.poll()
             assert await ask(engine) == 1
             assert states(engine) == [("m", "1", "READY")]
+
+    asyncio.run(test())
+
+
+def test_a_model_that_goes_for_its_memory_can_be_loaded_again(tmp_path):
+    put(tmp_path, "m", 1, number=1)
+
+    async def test():
+        async with opened(tmp_path) as (engine, catalogue):
+            await catalogue.load("m", {})
+            lanes = engine.roster.find("m").lanes
+            engine._observe([EvictionProposed(lanes, "other", 0)])
+            with pytest.raises(UnknownModel):
+                await ask(engine)
+            await settled(catalogue)
+            assert reason(engine, "m") == "unloaded"
+            await catalogue.load("m", {})
+            assert await ask(engine) == 1
 
     asyncio.run(test())

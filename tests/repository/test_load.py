@@ -1,7 +1,7 @@
 """From a source and settings to a model that is ready to serve."""
 
 import pytest
-from tests.support import models
+from tests.support import models, text_folders
 
 from xirang.config import ModelSettings
 from xirang.core.policy import Batching
@@ -9,7 +9,7 @@ from xirang.engine.clock import MonotonicClock
 from xirang.errors import InvalidSetting
 from xirang.repository.costs import keep
 from xirang.repository.discover import Kind, Source
-from xirang.repository.load import cores, load
+from xirang.repository.load import check_readers, cores, load
 from xirang.repository.minilm import write_tokenizer
 
 SHOUT = Source("shout", Kind.PYTHON, target="tests.backends.callables:shout")
@@ -102,3 +102,23 @@ def test_onnx_models_have_no_other_device_than_the_cpu(tmp_path):
     assert not loaded(onnx(models.mlp, tmp_path), device="cpu").cost_kind.startswith("cost-cuda")
     with pytest.raises(InvalidSetting, match="runs on the CPU, as ONNX models do"):
         loaded(onnx(models.mlp, tmp_path), device="cuda:1")
+
+
+def test_a_text_models_stand_in_must_read_alike(tmp_path):
+    def text(name, **files):
+        path = text_folders.embedder(tmp_path / name, **files) / "model.onnx"
+        settings = {"degrade_to": "small"} if name == "full" else {}
+        return loaded(Source(name, Kind.TEXT, path), warmup_s=0, learned="off", **settings)
+
+    full, small = text("full"), text("small")
+    check_readers([full, small])
+    prompts = {"prompts": {"query": "q: "}, "default_prompt_name": "query"}
+    other = text("small", config_sentence_transformers=prompts)
+    with pytest.raises(InvalidSetting, match="'small', which has another tokenizer or default"):
+        check_readers([full, other])
+    (tmp_path / "small" / "config_sentence_transformers.json").unlink()
+    tokenizer = tmp_path / "small" / "tokenizer.json"
+    tokenizer.write_text(tokenizer.read_text().replace('"lowercase":true', '"lowercase":false'))
+    source = Source("small", Kind.TEXT, tmp_path / "small" / "model.onnx")
+    with pytest.raises(InvalidSetting, match="expected one that reads texts alike"):
+        check_readers([full, loaded(source, warmup_s=0, learned="off")])

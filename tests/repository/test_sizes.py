@@ -7,10 +7,11 @@ import pytest
 from xirang.config import ModelSettings
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching
+from xirang.core.rules import BatcherRules
 from xirang.core.signature import Layout, Signature, TensorSpec, Tie
 from xirang.engine.probe import Findings, Kind
 from xirang.errors import InvalidSetting
-from xirang.repository.sizes import plan_of, policy_of
+from xirang.repository.sizes import equal_shapes, plan_of, policy_of
 
 TEXT = Signature(
     (TensorSpec("ids", "INT64", (None, None)),), (), True, {"ids": Layout(ties=(Tie(1),))}
@@ -141,3 +142,22 @@ def test_no_run_is_larger_than_what_a_program_was_exported_for():
     assert (policy.max_batch_size, made.shapes.length_max) == (8, 100)
     assert plan(EXACT, Exported(), max_batch_size=4)[1].max_batch_size == 4
     assert plan(SENSITIVE, Exported())[0].shapes.rows_max == 8
+
+
+class Asked(Plain):
+    """A model that takes requests of any lengths."""
+
+    takes_requests = takes_lists = True
+
+
+def test_a_model_that_is_given_requests_is_taken_to_pad_them():
+    made, policy = plan(EXACT, Asked())
+    assert made.shapes.is_ragged
+    assert (policy.can_pad, policy.is_ragged) == (True, False)
+
+
+def test_only_equal_shapes_share_a_run_where_a_configuration_says_so():
+    made, _ = plan(EXACT, Asked())
+    policy = policy_of(ModelSettings(), EXACT, equal_shapes(made), 1, BatcherRules())
+    assert (policy.can_pad, policy.is_ragged, policy.rejects_early) == (False, False, False)
+    assert not equal_shapes(made).shapes.is_ragged

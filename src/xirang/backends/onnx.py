@@ -8,7 +8,7 @@ from xirang.backends.executable import Footprint, OutOfMemory
 from xirang.backends.onnx_allocator import allocator, govern
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
-from xirang.memory.room import run_alone, trim_own
+from xirang.memory.room import Runnable, run_alone, trim_own
 from xirang.tensors.tensor import Array, decoded
 
 _DATATYPES = {
@@ -26,6 +26,9 @@ _DATATYPES = {
     "tensor(double)": "FP64",
     "tensor(string)": "BYTES",
 }
+
+SMALL, LULL = 4, 16
+"""So many runs in a row, each of less than a fourth of the largest, end a wave."""
 
 
 class OnnxExecutable:
@@ -73,7 +76,6 @@ class OnnxExecutable:
         self.library = allocator() if is_governed else None
         if is_governed:
             govern(options, self.library)
-        self._is_shared = is_governed and self.library is None
         try:
             session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
         except Exception as error:  # ort's errors share no public base class
@@ -83,7 +85,10 @@ class OnnxExecutable:
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
         self.outputs = tuple(_spec(node) for node in session.get_outputs())
         words = [spec.name for spec in self.inputs if spec.datatype == "BYTES"]
-        self._bare = _Session(session, words)
+        bare = _Session(session, words)
+        self._bare: Runnable = bare
+        if is_governed and self.library is None:
+            self._bare = _Shrinking(bare)
 
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Run the session; see `Executable.run`."""
@@ -91,23 +96,16 @@ class OnnxExecutable:
             return self._bare.run(inputs, wanted)
         return run_alone(self.library, self._bare, inputs, wanted)
 
-    def trim(self, inputs: Mapping[str, Array]) -> None:
-        """Give back what runs without a lease have left.
-
-        Args:
-            inputs: Of a small run; the runtime's own arena is shrunk at the end of one.
-        """
+    def trim(self) -> None:
+        """Give back what this thread's runs without a lease have left."""
         if self.library is not None:
             trim_own()
-        elif self._is_shared:
-            self._bare.shrink(inputs)
 
 
 class _Session:
     """The runtime's session; its outputs may lie in memory that is the run's."""
 
     def __init__(self, session: Any, words: Sequence[str]) -> None:
-        self.names = [node.name for node in session.get_outputs()]
         self._session = session
         self._words = words
         self._refused = _refusals()
@@ -128,13 +126,30 @@ class _Session:
             raise
         return dict(zip(wanted, arrays, strict=True))
 
-    def shrink(self, inputs: Mapping[str, Array]) -> None:
-        """A run after which the arena gives back what it does not use."""
+
+class _Shrinking:
+    """A session in the runtime's own arena, which is shrunk when runs have become small.
+
+    That costs a run a fifth of its time, so it is done once after a wave, not always.
+    """
+
+    def __init__(self, session: _Session) -> None:
         import onnxruntime as ort
 
-        options = ort.RunOptions()
-        options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
-        self.run(inputs, self.names, options)
+        self._session = session
+        self._options = ort.RunOptions()
+        self._options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+        self._largest = self._lull = 0
+
+    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """Run it, and shrink after a row of small ones."""
+        elements = sum([array.size for array in inputs.values()])
+        self._largest = max(self._largest, elements)
+        self._lull = self._lull + 1 if elements * SMALL < self._largest else 0
+        if self._lull < LULL:
+            return self._session.run(inputs, wanted)
+        self._largest, self._lull = elements, 0
+        return self._session.run(inputs, wanted, self._options)
 
 
 def _refusals() -> tuple[type[Exception], ...]:

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from xirang.backends.executable import OutOfMemory
+from xirang.backends.executable import Footprint, OutOfMemory
+from xirang.backends.torch_footprint import TorchFootprint
 from xirang.backends.torch_place import Place, place_of
+from xirang.backends.torch_planned import PlannedProgram
 from xirang.backends.torch_program import (
     Program,
     named_outputs,
@@ -13,8 +15,12 @@ from xirang.backends.torch_program import (
     open_module,
     open_script,
 )
+from xirang.backends.torch_room import room_here
+from xirang.backends.torch_study import Feed, study
+from xirang.backends.torch_trace import Unplannable
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
+from xirang.memory.arena import NoMemory
 from xirang.tensors.packed import OFFSETS, offsets
 from xirang.tensors.tensor import NUMPY_TYPES, Array
 
@@ -29,12 +35,22 @@ REFUSALS = (
 
 
 class TorchExecutable:
-    """A program of PyTorch in its place."""
+    """A program of PyTorch in its place.
+
+    Attributes:
+        footprint: What its runs take; None while that is not known.
+        is_governed: Whether its memory is to be planned and shared with other models.
+        planning: How much of it lies in a plan, or why it has none; empty while nobody asked.
+    """
 
     keeps_inputs = False
 
-    def __init__(self, program: Program, place: Place) -> None:
+    def __init__(self, program: Program, place: Place, *, is_governed: bool = False) -> None:
         """Bind a program to where it runs."""
+        self.footprint: Footprint | None = None
+        self.is_governed = is_governed
+        self.planning = ""
+        self._planned: PlannedProgram | None = None
         self._program = program
         self._place = place
         self._names = [spec.name for spec in program.outputs]
@@ -54,6 +70,43 @@ class TorchExecutable:
             _check(spec, inputs.get(spec.name))
         given = {spec.name: inputs[spec.name] for spec in self.inputs}
         return self._run_rows(given, wanted) if self.is_packed else self._run(given, wanted)
+
+    def study(self, feeds: Sequence[Feed], lengths: Sequence[int]) -> TorchFootprint | None:
+        """Find out whether it can be run from a plan; `planning` says what was found.
+
+        Args:
+            feeds: Tiny runs, at least one.
+            lengths: For which plans are made.
+
+        Returns:
+            What its runs take; None if it runs as PyTorch runs it.
+        """
+        program = self._program
+        ordered = [
+            Feed(feed.rows, feed.length, {name: feed.inputs[name] for name in program.order})
+            for feed in feeds
+        ]
+        try:
+            exported = self._exported(max(ordered, key=lambda feed: feed.rows * feed.length))
+            found = study(exported, program.call, ordered, lengths)
+        except Unplannable as error:
+            self.planning = f"runs unplanned: {error}"
+            return None
+        self.planning = found.says
+        self._planned = found.footprint.program
+        return found.footprint
+
+    def _exported(self, feed: Feed) -> Any:
+        program = self._program
+        if program.export is None:
+            raise Unplannable("TorchScript has no graph that could be planned")
+        if self.device != "cpu":
+            raise Unplannable("only what runs on the CPU is planned")
+        if program.is_packed:
+            raise Unplannable("it takes sequences end to end")
+        if not program.is_reentrant:
+            raise Unplannable("it may keep something from call to call (is_reentrant is not true)")
+        return program.export(feed)
 
     def _run_rows(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Rows of one length, through a program that takes them end to end."""
@@ -77,12 +130,14 @@ class TorchExecutable:
         import torch
 
         def call(tensors: dict[str, Any]) -> dict[str, Any]:
-            outputs = named_outputs(self._program.call(tensors), self._names)
+            outputs = named_outputs(self._result(tensors), self._names)
             return {name: outputs[name] for name in wanted}
 
         try:
             with torch.inference_mode():
                 outputs = self._place.run(call, inputs)
+        except NoMemory:
+            raise
         except (MemoryError, torch.OutOfMemoryError) as error:
             raise OutOfMemory(str(error)) from error
         except (AssertionError, IndexError, RuntimeError) as error:
@@ -90,25 +145,37 @@ class TorchExecutable:
         types = {spec.name: NUMPY_TYPES[spec.datatype] for spec in self.outputs}
         return {name: array.astype(types[name], copy=False) for name, array in outputs.items()}
 
+    def _result(self, tensors: dict[str, Any]) -> Any:
+        """What the program gives: in the room where this thread is, from its plan."""
+        if (room := room_here(self._planned)) is not None:
+            outputs = room.call(tensors)
+            if outputs is not None:
+                return room.program.shaped(outputs)
+        return self._program.call(tensors)
 
-def torch_file(path: Path, *, threads: int = 1, device: str = "auto") -> TorchExecutable:
+
+def torch_file(
+    path: Path, *, threads: int = 1, device: str = "auto", is_governed: bool = False
+) -> TorchExecutable:
     """Load a .pt2 of `torch.export.save` or a .pt of `torch.jit.save`.
 
     Args:
         path: The file.
         threads: Threads inside one run on the CPU.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        is_governed: Whether its memory is to be planned and shared with other models.
 
     Raises:
         InvalidSetting: PyTorch is not installed, or cannot load the file.
     """
     place = _place(str(path), threads=threads, device=device)
     opened = open_exported if path.suffix == ".pt2" else open_script
-    return TorchExecutable(opened(path, device=place.device), place)
+    program = opened(path, device=place.device)
+    return TorchExecutable(program, place, is_governed=is_governed)
 
 
 def torch_module(
-    model: Any, *, name: str, threads: int = 1, device: str = "auto"
+    model: Any, *, name: str, threads: int = 1, device: str = "auto", is_governed: bool = False
 ) -> TorchExecutable:
     """Wrap a module, a function over tensors, or something that makes one.
 
@@ -117,12 +184,14 @@ def torch_module(
         name: For errors.
         threads: Threads inside one run on the CPU.
         device: `auto`, `cpu`, `cuda` or `cuda:N`.
+        is_governed: Whether its memory is to be planned and shared with other models.
 
     Raises:
         InvalidSetting: PyTorch is not installed, or the model does not say what it takes.
     """
     place = _place(name, threads=threads, device=device)
-    return TorchExecutable(open_module(model, name=name, device=place.device), place)
+    program = open_module(model, name=name, device=place.device)
+    return TorchExecutable(program, place, is_governed=is_governed)
 
 
 def _place(what: str, *, threads: int, device: str) -> Place:

@@ -7,7 +7,7 @@ stands in an extra file `_xirang_signature`, as JSON of a `Declaration`.
 import inspect
 import json
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +18,7 @@ from xirang.backends.declaration import declared_specs
 from xirang.backends.torch_archive import without_pickles
 from xirang.backends.torch_graph import is_pure_graph, is_pure_script
 from xirang.backends.torch_place import numpy_type
+from xirang.backends.torch_study import Feed, exported_module
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidSetting
 from xirang.tensors.tensor import DATATYPES
@@ -37,6 +38,9 @@ class Program:
         is_reentrant: Whether several threads may call it at once.
         is_packed: Whether it takes sequences end to end, with their offsets.
         bounds: Symbol of a dim to its smallest and its largest size (None: no bound).
+        order: Names of the inputs as the exported program takes them.
+        export: Takes a tiny run, its inputs in this order, and gives a program of `torch.export`,
+            or raises `Unplannable`. None where there is no way to one.
     """
 
     platform: str
@@ -46,6 +50,8 @@ class Program:
     is_reentrant: bool = True
     is_packed: bool = False
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
+    order: Sequence[str] = ()
+    export: Callable[[Feed], Any] | None = None
 
 
 def open_exported(path: Path, *, device: str) -> Program:
@@ -89,6 +95,8 @@ def open_exported(path: Path, *, device: str) -> Program:
         is_reentrant=is_pure_graph(exported.graph),
         is_packed=bool(declared.get("is_packed")),
         bounds=_bounds(exported.range_constraints),
+        order=names,
+        export=lambda _: exported,
     )
 
 
@@ -151,13 +159,20 @@ def open_module(model: Any, *, name: str, device: str) -> Program:
             example = dict(zip(names, example, strict=False))
         example = {key: tensor.to(device) for key, tensor in example.items()}
         declared = _by_example(call, example, name)
+    inputs = _specs(declared["inputs"], f"inputs of {name}")
+    free = {
+        spec.name: {axis for axis, dim in enumerate(spec.dims) if not isinstance(dim, int)}
+        for spec in inputs
+    }
     return Program(
         platform="pytorch_module",
         call=call,
-        inputs=_specs(declared["inputs"], f"inputs of {name}"),
+        inputs=inputs,
         outputs=_specs(declared["outputs"], f"outputs of {name}"),
         is_reentrant=bool(getattr(model, "is_reentrant", False)),
         is_packed=bool(getattr(model, "is_packed", False)),
+        order=[spec.name for spec in inputs],
+        export=lambda feed: exported_module(model, feed, free),
     )
 
 

@@ -8,6 +8,7 @@ whenever somebody comes. Models with levels, timeouts or bounded queues bind lat
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import chain, takewhile
 
 from xirang.core.batching.shaping import filled
 from xirang.core.cost import CostModel
@@ -17,6 +18,7 @@ from xirang.core.policy import Policy
 from xirang.core.queueing.backlog import Backlog
 from xirang.core.request import NEVER_NS, Request, mean_length, target_length
 from xirang.core.rules import BatcherRules
+from xirang.core.run import Trigger
 from xirang.core.scheduling.launch import Candidate, Waiting
 from xirang.core.scheduling.reach import Held, Reach, reach
 from xirang.core.scheduling.selection import Group
@@ -61,6 +63,7 @@ class Batcher:
         "_free",
         "_has_left",
         "_held",
+        "_is_tentative",
         "_open",
         "_rules",
         "_seen_ns",
@@ -94,7 +97,8 @@ class Batcher:
         self._cost = cost
         self._backlog = backlog
         self._free = free
-        self._bound: deque[Bound] = deque()
+        self._bound: deque[Bound] = deque()  # the first of the queue, in order
+        self._is_tentative = False  # whether only the device keeps them from running
         self._open: Bound | None = None  # the last of them, if it may grow
         self._held = rules.held
         self._again_ns = NEVER_NS  # when to look again, if nobody comes
@@ -139,6 +143,7 @@ class Batcher:
             company=1.0,
             is_full=bool(self._bound) and not wait_ns,
             window_ns_max=wait_ns,
+            waits_as=Trigger.DELAY,  # to the instant
         )
 
     def take(self, *, now_ns: int, instance: int = 0) -> Group | Short:
@@ -152,6 +157,7 @@ class Batcher:
         if not self._bound:  # nobody waits for company any more
             self._bind_next(now_ns, is_forced=True)
         batch = self._joined(self._bound.popleft(), now_ns)
+        self._is_tentative = not self._rules.binds_early
         if self._account is not None and (short := self._leased(batch, self._account, instance)):
             return short
         group = self._group(batch)
@@ -207,8 +213,12 @@ class Batcher:
             return
         self._held = 0
         self._leave_out()
+        if self._is_tentative:
+            self._bound.clear()  # others may have come meanwhile
+            self._open = None
         if not self._bound:
             self._bind(now_ns, batches_max=1)
+            self._is_tentative = bool(self._bound)
 
     def _catch_up(self, now_ns: int) -> None:
         """Bind those who came while all instances were busy, each at its own instant."""
@@ -274,9 +284,7 @@ class Batcher:
         """Who is next: as many as a batch could hold, and one."""
         bound = sum([len(batch.requests) for batch in self._bound])
         queue = self._backlog.urgent(bound + self.policy.rows_max + 1)[bound:]
-        if queue and queue[-1].arrival_ns > now_ns:
-            return [request for request in queue if request.arrival_ns <= now_ns]
-        return queue
+        return list(takewhile(lambda request: request.arrival_ns <= now_ns, queue))
 
     def _let_late_go_behind(self, now_ns: int) -> None:
         """Those of the next who have waited too long, where that does not end their wait."""
@@ -324,3 +332,12 @@ class Batcher:
         if self._open is not None and not self._open.requests:
             self._open = None
         self._bound = deque([batch for batch in self._bound if batch.requests])
+
+    def check_integrity(self) -> None:
+        """Who is bound is the first in line, unless he has left."""
+        bound = [r for r in chain(*[b.requests for b in self._bound]) if r.id in self._backlog]
+        if self._is_tentative:
+            assert len({request.id for request in bound}) == len(bound)
+        else:
+            assert self._backlog.urgent(len(bound)) == bound
+        assert self._open is None or self._open in self._bound

@@ -14,7 +14,7 @@ from xirang.core.policy import Policy
 from xirang.core.queueing import demand, window
 from xirang.core.queueing.backlog import Backlog
 from xirang.core.request import Request
-from xirang.core.run import Run
+from xirang.core.run import Rejected, Run
 from xirang.core.scheduling.fast import FastShare, sub_run_elements
 from xirang.core.scheduling.launch import Candidate, Waiting, window_ns
 from xirang.core.snapshot import DeviceSnapshot, ModelSnapshot
@@ -30,7 +30,7 @@ ROOMY = 0.25
 """Below this part of the budget, a rough prediction of the wait is good enough."""
 
 CALM_NS = 1_000_000
-"""So long does a look hold that found a queue far from all budgets."""
+"""So long does a look hold that found a queue far from all budgets, or full."""
 
 WITH_CALLS = 1.1
 """Device time of work by its row costs, where runs are as full as is worth while."""
@@ -123,6 +123,7 @@ class Lanes:
         batcher: Plans its runs by Triton's rules, if it asks for them; else None.
         fast: The fast lane beside it; None until somebody takes it.
         is_fast: Whether this is the fast lane.
+        has_rules: Whether requests may be fast that do not say so.
         account: Its memory, if it has a part in a pool.
         short_at: What was free in the pool (`Pool.freed`) when there was no memory for it.
     """
@@ -131,6 +132,8 @@ class Lanes:
         "_calm_budget_ns",
         "_calm_until_ns",
         "_calm_work_ns",
+        "_full_until_ns",
+        "_refusal",
         "account",
         "backlog",
         "batcher",
@@ -139,6 +142,7 @@ class Lanes:
         "device",
         "fast",
         "free",
+        "has_rules",
         "is_fast",
         "name",
         "planner",
@@ -169,6 +173,7 @@ class Lanes:
         self.account = account
         self.short_at = -1
         self.free = list(range(policy.instances))
+        self.has_rules = bool(policy.fast_priority or policy.fast_budget_ns)
         self.batcher: Batcher | None = None
         if rules is not None:
             self.batcher = Batcher(
@@ -178,6 +183,8 @@ class Lanes:
             policy, cost, self.backlog, parallelism=device.parallelism, account=account
         )
         self.candidate: Candidate | None = None
+        self._refusal: Rejected | None = None
+        self._full_until_ns = 0
         self._calm_until_ns = 0
         self._calm_budget_ns = 0
         self._calm_work_ns = 0.0
@@ -295,13 +302,12 @@ class Lanes:
             and self.backlog.rows < self.policy.depth_max
         )
 
-    def look(self, budget_ns: int, *, now_ns: int, until_ns: int) -> float:
+    def look(self, budget_ns: int, *, now_ns: int) -> float:
         """Find out whether it is calm, and for how long.
 
         Args:
             budget_ns: Of a request that comes.
             now_ns: The time.
-            until_ns: When levels of overload may change.
 
         Returns:
             A rough upper bound of the time until it would have run ÷ its budget.
@@ -313,11 +319,25 @@ class Lanes:
         ahead_ns = calls_ns / instances + max(0, residual_ns)
         ratio = (ahead_ns + device.waiting_ns * WITH_CALLS / instances) / max(1, budget_ns)
         if ratio < ROOMY:
-            self._calm_until_ns = min(now_ns + CALM_NS, until_ns)
+            self._calm_until_ns = now_ns + CALM_NS
             self._calm_budget_ns = budget_ns // 2  # the next one's is a little smaller already
             room_ns = ROOMY * self._calm_budget_ns - ahead_ns
             self._calm_work_ns = room_ns * instances / WITH_CALLS
         return ratio
+
+    def alarm(self) -> None:
+        """The level of overload has changed: nothing is calm until it has been looked at again."""
+        self._calm_until_ns = 0
+
+    def filled(self, refusal: Rejected, now_ns: int) -> None:
+        """As many wait as may, and somebody was told so."""
+        self._refusal = refusal
+        self._full_until_ns = now_ns + CALM_NS
+
+    def refusal(self, now_ns: int) -> Rejected | None:
+        """What was said a moment ago to somebody who found the queue full, if it still is."""
+        is_full = len(self.backlog) >= self.policy.depth_max and self.batcher is None
+        return self._refusal if is_full and now_ns < self._full_until_ns else None
 
     def queued_ns(self, request: Request, now_ns: int) -> float:
         """How long a request that comes now, but is not in yet, would wait for its run to start."""
@@ -359,13 +379,22 @@ class Lanes:
         account = self.account
         if account is None:
             return ""
-        rows, length = filled(request.rows, self.policy.row_sizes), request.length
+        rows, length, sizes = request.rows, request.length, self.policy.row_sizes
+        if sizes:
+            rows = filled(rows, sizes)
         if rows <= account.rows_max(length):
             return ""
         return (
             f"it needs {account.need_bytes(rows, length)} bytes of memory, "
             f"model '{self.name}' may have {account.most_bytes()}"
         )
+
+    def came(self, work_ns: float) -> None:
+        """A request of so much work has come into its lanes."""
+        self.candidate = None
+        self.planner.forget()
+        if not self.is_fast:
+            self.device.waiting_ns += work_ns
 
     def entered(self, work_ns: float) -> None:
         """Work has come into its lanes (or, below zero, has left them)."""
@@ -410,6 +439,8 @@ class Lanes:
     def check_integrity(self) -> None:
         """What must hold after every call."""
         self.backlog.check_integrity()
+        if self.batcher is not None:
+            self.batcher.check_integrity()
         assert self.free == sorted(set(self.free))
         if self.fast is not None:
             assert self.fast.free is self.free

@@ -30,6 +30,7 @@ class Request:
             always the same clients that are turned away.
         tenant: Whose allowance it draws on; empty for nobody's.
         fast: Whether it takes the fast lane; None: by the policy.
+        entered_ns: When it was admitted; the scheduler sets it. 0 for at its arrival.
         urgency_ns: The virtual deadline that it waits by; the backlog sets it.
         cost_class: Of the lane that it waits in; the backlog sets it.
     """
@@ -47,6 +48,7 @@ class Request:
     tenant: str = ""
     fast: bool | None = None
     urgency_ns: int = 0
+    entered_ns: int = 0
     cost_class: int = 0
 
 

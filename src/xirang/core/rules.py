@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from xirang.core.request import NEVER_NS, PRIORITY_NORMAL, Request
 
-_LEVEL_BITS = 1 << 64
+_LEVEL = 1 << 64
 """Between two levels: more than any instant."""
 
 
@@ -91,12 +91,12 @@ class BatcherRules:
         return not self.levels and self.queue == QueueRules()
 
     def urgency_ns(self, request: Request) -> int:
-        """What the queue is sorted by: level, then arrival."""
-        return 2 * request.priority * _LEVEL_BITS + request.arrival_ns
+        """What the queue is sorted by: the level; within it in order, as requests came in."""
+        return 2 * request.priority * _LEVEL
 
     def urgency_behind_ns(self, request: Request, now_ns: int) -> int:
         """The same for one who has waited too long: behind those of its level, as they came."""
-        return (2 * request.priority + 1) * _LEVEL_BITS + now_ns
+        return (2 * request.priority + 1) * _LEVEL + now_ns
 
     def latest_ns(self, request: Request) -> int:
         """When it is given up if it still waits."""

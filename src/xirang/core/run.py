@@ -15,6 +15,7 @@ class Trigger(Enum):
     ALONE = "alone"  # nobody else was expected in time
     FAST = "fast"  # requests of the fast lane never wait for company
     DRAIN = "drain"  # the server is going down
+    DELAY = "delay"  # its oldest had waited for as long as a configuration says
 
 
 class Cause(Enum):

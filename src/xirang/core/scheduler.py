@@ -126,12 +126,16 @@ class Scheduler:
         """A request came: admit it into its lane, or say why not."""
         if self._is_draining:
             return self._reject(request, gate.GOING)
-        lanes = self._lane_for(request, now_ns)
+        lanes = self._models[request.model]
+        if request.fast is not None or lanes.has_rules:
+            lanes = self._lane_for(request, lanes, now_ns)
         if lanes.account is not None and (reason := lanes.too_large(request)):
             return self._reject(request, Rejected(reason, 0, Cause.MEMORY))
         backlog = lanes.backlog
         price = backlog.prices.of(request.rows, request.length)
-        share_ns = price.share_within(request.deadline_ns - request.arrival_ns)
+        share_ns, budget_ns = price.share_ns, request.deadline_ns - request.arrival_ns
+        if budget_ns < price.ample_ns:
+            share_ns = price.share_within(budget_ns)
         verdict: Verdict = gate.ADMITTED
         if not lanes.is_calm(request.deadline_ns - now_ns, now_ns):
             verdict = self._verdict(request, lanes, share_ns, now_ns)
@@ -140,16 +144,15 @@ class Scheduler:
             verdict = self._draw(request, share_ns, parallelism, now_ns) or verdict
         if isinstance(verdict, Rejected):
             return self._reject(request, verdict)
-        lanes.changed()
+        request.entered_ns = now_ns
         latest_ns = backlog.push(request, price)
-        lanes.entered(price.work_ns)
+        lanes.came(price.work_ns)
         backlog.demand.on_arrival(now_ns=now_ns, rows_ns=price.work_ns, share_ns=share_ns)
         self._lanes_of[request.id] = lanes
         self._latest.push(latest_ns, request.id)
         return verdict
 
-    def _lane_for(self, request: Request, now_ns: int) -> Lanes:
-        lanes = self._models[request.model]
+    def _lane_for(self, request: Request, lanes: Lanes, now_ns: int) -> Lanes:
         policy, device = lanes.policy, lanes.device
         if not policy.is_fast(request):
             return lanes
@@ -163,11 +166,16 @@ class Scheduler:
         is_plain = not (overload.level or policy.queue_ns_max or policy.batcher is not None)
         if is_plain and len(lanes.backlog) < policy.depth_max and not overload.goes_by_depth:
             budget_ns = request.deadline_ns - now_ns
-            ratio = lanes.look(budget_ns, now_ns=now_ns, until_ns=self._overload_ns)
+            ratio = lanes.look(budget_ns, now_ns=now_ns)
             if ratio < ROOMY:  # most come to a queue that is far from their budget
                 overload.note_ease(ratio, now_ns=now_ns)
                 return gate.ADMITTED
-        return self._close_verdict(request, lanes, share_ns, now_ns)
+        elif overload.level < 2 and (refusal := lanes.refusal(now_ns)) is not None:
+            return refusal  # the queue was full a moment ago too, and nothing more is to be learned
+        verdict = self._close_verdict(request, lanes, share_ns, now_ns)
+        if isinstance(verdict, Rejected) and verdict.cause is Cause.QUEUE_FULL:
+            lanes.filled(verdict, now_ns)
+        return verdict
 
     def _close_verdict(
         self, request: Request, lanes: Lanes, share_ns: float, now_ns: int
@@ -285,7 +293,7 @@ class Scheduler:
                 launch = self._next_launch(device, now_ns)
                 if launch is None:
                     break
-                if launch.at_ns > now_ns:
+                if not launch.is_due(now_ns):
                     device.wakeup_ns = launch.at_ns
                     break
                 action = self._cut(launch, now_ns)
@@ -336,6 +344,8 @@ class Scheduler:
             overload = device.overload
             if overload.advance(now_ns):
                 self._events.append(OverloadChanged(name, overload.level, overload.off, now_ns))
+                for lanes in device.line:
+                    lanes.alarm()
             self._is_settled = self._is_settled and overload.is_settled()
 
     def _next_launch(self, device: Device, now_ns: int) -> Launch | None:

@@ -183,6 +183,8 @@ def _sum_of(one: ShareSnapshot, other: ShareSnapshot) -> ShareSnapshot:
         for field in fields(one)
         if field.name.endswith("_bytes")
     }
+    sums["predicted_bytes"] = max(one.predicted_bytes, other.predicted_bytes)
+    sums["real_bytes"] = max(one.real_bytes, other.real_bytes)
     pairs = zip(one.counts, other.counts, strict=True)
     counts = tuple((name, count + more) for (name, count), (_, more) in pairs)
     return replace(one, counts=counts, **sums)

@@ -11,13 +11,17 @@ from typing import Protocol
 
 from xirang.core.event import Event
 from xirang.core.request import Request
-from xirang.core.run import Expire, Outcome, Run, Verdict
+from xirang.core.run import Expire, Outcome, Rejected, Run, Verdict
 from xirang.core.scheduler import Scheduler
 from xirang.engine.clock import Clock
 
 
 def _nothing() -> None:
     pass
+
+
+QUIET_NS = 1_000_000
+"""A refusal changes nothing but counts, which may wait so long."""
 
 
 class Timer(Protocol):
@@ -73,6 +77,7 @@ class Driver:
         self._timer: Timer | None = None
         self._timer_ns = 0
         self._turn_is_due = False
+        self._turned_ns = -QUIET_NS
 
     def attach(self, loop: Loop | None = None) -> None:
         """Live on this loop (the running one by default)."""
@@ -81,7 +86,11 @@ class Driver:
     def submit(self, request: Request, now_ns: int) -> Verdict:
         """Offer a request to the scheduler now."""
         verdict = self.scheduler.submit(request, now_ns=now_ns)
-        if not self._turn_is_due:
+        if self._turn_is_due:
+            return verdict
+        if isinstance(verdict, Rejected) and now_ns < self._turned_ns + QUIET_NS:
+            self._arm_for(self._turned_ns + QUIET_NS, now_ns)
+        else:
             self.turn_soon()
         return verdict
 
@@ -115,7 +124,8 @@ class Driver:
     def turn(self) -> None:
         """Do what is due and set the timer for what is not."""
         self._turn_is_due = False
-        actions = self.scheduler.poll(now_ns=self._clock.now_ns())
+        self._turned_ns = now_ns = self._clock.now_ns()
+        actions = self.scheduler.poll(now_ns=now_ns)
         self._resize()
         for action in actions:
             match action:
@@ -135,17 +145,21 @@ class Driver:
 
     def _arm(self) -> None:
         wakeup_ns = self.scheduler.wakeup_ns()
-        if self._timer is not None:
-            # An earlier timer may stay: it turns, finds nothing due and arms the next.
-            if wakeup_ns is not None and self._timer_ns <= wakeup_ns:
-                return
+        if wakeup_ns is not None:
+            self._arm_for(wakeup_ns, self._clock.now_ns())
+        elif self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if wakeup_ns is not None:
-            assert self._loop is not None
-            delay_s = max(0, wakeup_ns - self._clock.now_ns()) / 1e9
-            self._timer = self._loop.call_later(delay_s, self._wake)
-            self._timer_ns = wakeup_ns
+
+    def _arm_for(self, wakeup_ns: int, now_ns: int) -> None:
+        if self._timer is not None:
+            # An earlier timer may stay: it turns, finds nothing due and arms the next.
+            if self._timer_ns <= wakeup_ns:
+                return
+            self._timer.cancel()
+        assert self._loop is not None
+        self._timer = self._loop.call_later(max(0, wakeup_ns - now_ns) / 1e9, self._wake)
+        self._timer_ns = wakeup_ns
 
     def _wake(self) -> None:
         self._timer = None

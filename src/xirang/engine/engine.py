@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -34,6 +34,7 @@ from xirang.engine.traffic import Traffic
 from xirang.engine.watchdog import HANG_NS
 from xirang.engine.work import work_of
 from xirang.errors import XirangError
+from xirang.observe.memory_metrics import memory_as_json
 from xirang.observe.metrics import render
 from xirang.observe.statistics import Statistics
 from xirang.observe.watch import Watch
@@ -43,7 +44,11 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Serves models on the running event loop."""
+    """Serves models on the running event loop.
+
+    Attributes:
+        keeper: Unloads a model whose memory others need, if it is one of his.
+    """
 
     def __init__(
         self,
@@ -68,12 +73,18 @@ class Engine:
         self.cache = AnswerCache(cache_bytes)
         self._clock = clock or MonotonicClock()
         self._scheduler = scheduler or Scheduler(devices={"cpu": parallelism})
-        self.traffic = Traffic(self._scheduler, clock=self._clock, observe=self._observe)
         self._statistics = Statistics(unix_ms=unix_ms)
+        self.traffic = Traffic(
+            self._scheduler,
+            clock=self._clock,
+            observe=self._observe,
+            sent=self._statistics.note_sent,
+        )
         self._inner = InnerCalls(self.traffic, self.submit, self._clock)
         self._ensembles = Ensembles(self.traffic, self.submit, self._statistics, self._clock)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._leaving: set[asyncio.Future[None]] = set()
+        self.keeper: Callable[[Model], bool] | None = None
         self._is_retiring = False
         self.needs_all = True
 
@@ -428,6 +439,11 @@ class Engine:
         """Device time and padding by model and tenant."""
         return self._statistics.costs.as_json()
 
+    def memory(self) -> dict[str, Any]:
+        """What models share of the memory pool; empty where nobody counts."""
+        memory = self._look()[1].memory
+        return {} if memory is None else memory_as_json(memory)
+
     def watch(self) -> Watch:
         """A live look, until it is closed."""
         return Watch(self._statistics, self._look)
@@ -452,6 +468,8 @@ class Engine:
             model = standing.model
             if model is not None and model.lanes == event.model:
                 log.warning("%s is unloaded: %s needs its memory", event.model, event.wanted_by)
+                if self.keeper is not None and self.keeper(model):
+                    return
                 leaving = asyncio.ensure_future(self.unload(model.name, model.version))
                 self._leaving.add(leaving)
                 leaving.add_done_callback(self._leaving.discard)

@@ -8,7 +8,7 @@ fails takes back those that wait, and says in which ensemble and at which model 
 from collections.abc import Callable, Sequence
 from copy import copy
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from xirang.core.event import RequestCancelled, RequestExpired, RunEnded
 from xirang.core.request import Request
@@ -24,16 +24,7 @@ from xirang.errors import Cancelled, Expired, ModelFailed, XirangError
 from xirang.observe.statistics import Statistics
 from xirang.tensors.tensor import Array, Tensor, of_array, to_array
 
-
-class Claim(Protocol):
-    """A claim on an answer."""
-
-    def cancel(self) -> None:
-        """Give it back."""
-        ...
-
-
-Submit = Callable[[Call], Claim]
+Submit = Callable[[Call], Ticket]
 
 
 class Ensembles:
@@ -84,7 +75,7 @@ class Ensembles:
         terms = Terms(call.priority, call.client, call.tenant, call.fast, call.is_inner)
         request = self.traffic.hold(model.lanes, extent, times, terms, finish_of)
         course = _Course(self, request, call, model, wanted)
-        course.begin()
+        course.go_on()
         return Ticket(course, (request.id,))
 
 
@@ -105,7 +96,6 @@ class _Course:
     __slots__ = (
         "_begun_ns",
         "_call",
-        "_claims",
         "_house",
         "_is_over",
         "_left",
@@ -114,6 +104,7 @@ class _Course:
         "_request",
         "_steps",
         "_tensors",
+        "_tickets",
         "_wanted",
     )
 
@@ -129,38 +120,32 @@ class _Course:
         self._steps = model.pipeline.steps
         self._left = set(model.pipeline.needed(wanted))
         self._tensors: dict[str, Tensor | Array] = dict(call.inputs)
-        self._claims: dict[int, Claim | None] = {}
+        self._tickets: dict[int, Ticket | None] = {}
         self._rans: list[Ran] = []
         self._begun_ns = house.clock.now_ns()
         self._is_over = False
 
-    def begin(self) -> None:
-        """Make the steps that need nothing of others."""
-        self._go_on()
-
     def cancel(self, _request_id: int) -> None:
         """The client went away: no more steps, and those that wait are taken back."""
         if not self._is_over:
-            error = Cancelled("the client went away")
-            self._house.statistics.on_event(
-                RequestCancelled(self._request, self._house.clock.now_ns())
-            )
-            self._end(error, None)
+            now_ns = self._house.clock.now_ns()
+            self._house.statistics.on_event(RequestCancelled(self._request, now_ns))
+            self._end(Cancelled("the client went away"), None)
 
     # ------------------------------------------------------------------ steps
 
-    def _go_on(self) -> None:
-        """Make whatever can be made now."""
+    def go_on(self) -> None:
+        """Make whatever steps can be made now; answer when none is left."""
         for number in sorted(self._left):
             step = self._steps[number]
             if not self._is_over and all(name in self._tensors for name in step.inputs.values()):
-                self._left.discard(number)
+                self._left.remove(number)
                 self._make(number, step)
-        if not self._is_over and not self._claims:
+        if not self._is_over and not self._tickets:
             self._finish()
 
     def _make(self, number: int, step: Step) -> None:
-        self._claims[number] = None  # it may be answered before it is submitted
+        self._tickets[number] = None  # it may be answered before it is submitted
         outer, now_ns = self._call, self._house.clock.now_ns()
         try:
             call = Call(
@@ -178,12 +163,12 @@ class _Course:
                 about=outer.about,
                 is_inner=True,
             )
-            claim = self._house.make_call(call)
+            ticket = self._house.make_call(call)
         except XirangError as error:
             self._fail(step, error)
             return
-        if number in self._claims:
-            self._claims[number] = claim
+        if number in self._tickets:
+            self._tickets[number] = ticket
 
     def _tensor(self, name: str, step: Step) -> Tensor:
         found = self._tensors[name]
@@ -195,7 +180,7 @@ class _Course:
     def _made(self, number: int, step: Step, answer: Answer | XirangError) -> None:
         if self._is_over:
             return
-        del self._claims[number]
+        del self._tickets[number]
         if isinstance(answer, XirangError):
             self._fail(step, answer)
             return
@@ -207,7 +192,7 @@ class _Course:
                 return
             is_one_row = step.gets_rows and array.shape[:1] == (1,)
             self._tensors[tensor] = array[0] if is_one_row else array
-        self._go_on()
+        self.go_on()
 
     # ------------------------------------------------------------------ ends
 
@@ -238,10 +223,10 @@ class _Course:
 
     def _end(self, result: Any, ran: Ran | None) -> None:
         self._is_over = True
-        claims, self._claims = self._claims, {}
-        for claim in claims.values():
-            if claim is not None:
-                claim.cancel()
+        tickets, self._tickets = self._tickets, {}
+        for ticket in tickets.values():
+            if ticket is not None:
+                ticket.cancel()
         self._house.traffic.settle(self._request.id, result, ran)
 
     def _note(self, outcome: Outcome, now_ns: int) -> RunEnded:

@@ -55,6 +55,7 @@ class Shapes:
         is_ragged: Whether it takes lists, so that nothing needs to be equal or padded.
         rows_max: Most rows of a request whose rows change each other, since it cannot be cut into
             parts; None where it can.
+        optional: Inputs that a request may leave out.
     """
 
     paddable: tuple[int, ...] = ()
@@ -64,6 +65,7 @@ class Shapes:
     can_crop: bool = False
     is_ragged: bool = False
     rows_max: int | None = None
+    optional: frozenset[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -140,8 +142,9 @@ class Gauge:
 
     def _examine(self, inputs: Mapping[str, Tensor]) -> Extent:
         specs = self._signature.inputs
-        missing = [spec.name for spec in specs if spec.name not in inputs]
-        if len(inputs) + len(missing) != len(specs) or any(n not in self._masks for n in missing):
+        absent = [spec.name for spec in specs if spec.name not in inputs]
+        missing = [name for name in absent if name not in self._shapes.optional]
+        if len(inputs) + len(absent) != len(specs) or any(n not in self._masks for n in missing):
             raise InvalidRequest(self._wrong_names(inputs))
         sizes = _Sizes()
         for spec in specs:
@@ -204,6 +207,8 @@ class Gauge:
                 equal.append(padded_size)
         equal += sizes.free.values()
         group: Hashable = tuple(equal) if equal and not self._shapes.is_ragged else None
+        if self._shapes.optional:
+            group = (group, tuple(sorted(inputs)))
         if not self._signature.is_batched:
             group = tuple(tensor.shape for tensor in inputs.values())
         return Extent(
@@ -247,7 +252,8 @@ class Gauge:
     def _wrong_names(self, inputs: Mapping[str, Tensor]) -> str:
         names = self._signature.input_names
         absent = [name for name in names if name not in inputs]
-        missing = [name for name in absent if name not in self._masks]
+        may_lack = {*self._masks, *self._shapes.optional}
+        missing = [name for name in absent if name not in may_lack]
         unknown = [name for name in inputs if name not in names]
         wrong = f"has unknown inputs {unknown}"
         if missing or not unknown:

@@ -6,6 +6,7 @@ from typing import Any
 
 from xirang.core.signature import Layout, TensorSpec
 from xirang.engine.model import Model
+from xirang.tensors.tensor import data_type_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,7 @@ def _kind(model: Model) -> str:
 def _io(spec: TensorSpec, layout: Layout, *, is_batched: bool) -> dict[str, Any]:
     rows_axis = layout.batch_axis if is_batched else None
     dims = [size for axis, size in enumerate(spec.shape) if axis != rows_axis]
-    kind = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-    return {"name": spec.name, "data_type": kind, "dims": dims}
+    return {"name": spec.name, "data_type": data_type_of(spec.datatype), "dims": dims}
 
 
 def _layout(layout: Layout) -> dict[str, Any]:

@@ -7,7 +7,7 @@ for ever.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from xirang.backends.requests import InnerCall, Respond, Responded
 from xirang.core.request import Request
@@ -15,18 +15,10 @@ from xirang.core.run import Run
 from xirang.engine.call import Answer, Call
 from xirang.engine.clock import Clock
 from xirang.engine.member import Member
+from xirang.engine.pending import Ticket
 from xirang.engine.traffic import Traffic
 from xirang.errors import Cancelled, NotReady, XirangError
 from xirang.tensors.tensor import of_array
-
-
-class Ticket(Protocol):
-    """A claim on an answer."""
-
-    def cancel(self) -> None:
-        """Give it back."""
-        ...
-
 
 Submit = Callable[[Call], Ticket]
 Check = Callable[[Member, Responded], Responded]
@@ -59,15 +51,14 @@ class InnerCalls:
     def post(self, act: Callable[[], None]) -> None:
         """Do something on the loop's thread."""
         loop = self._traffic.loop
-        if loop is None or loop.is_closed():
-            return
-        loop.call_soon_threadsafe(act)
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(act)
 
     def enter(
-        self, members: Sequence[Member], inner: InnerCall, respond: Respond, claim: "Claim"
+        self, members: Sequence[Member], inner: InnerCall, respond: Respond, ticket: "InnerTicket"
     ) -> None:
         """Make the request, on the loop's thread."""
-        if claim.is_given_back:
+        if ticket.is_given_back:
             return
         found = self._run_of(members)
         if found is None:
@@ -80,7 +71,7 @@ class InnerCalls:
             respond(answer if isinstance(answer, XirangError) else answer.outputs)
 
         try:
-            claim.ticket = self._submit(self._call(requests, inner, reply))
+            ticket.made = self._submit(self._call(requests, inner, reply))
         except XirangError as error:
             respond(error)
         except (TypeError, ValueError) as error:
@@ -126,25 +117,25 @@ class InnerCalls:
         return None
 
 
-class Claim:
-    """An inner call that may be taken back before it has been made.
+class InnerTicket:
+    """The ticket of an inner request, which may be given back before that has been made.
 
     Attributes:
-        ticket: What gives back the claim on the answer; None while there is none.
+        made: The request's own ticket; None while it is on its way to the loop.
         is_given_back: Whether nobody wants the answer any more.
     """
 
-    __slots__ = ("is_given_back", "ticket")
+    __slots__ = ("is_given_back", "made")
 
     def __init__(self) -> None:
-        self.ticket: Ticket | None = None
+        self.made: Ticket | None = None
         self.is_given_back = False
 
-    def give_back(self) -> None:
+    def cancel(self) -> None:
         """Nobody wants the answer any more; on the loop's thread."""
         self.is_given_back = True
-        if self.ticket is not None:
-            self.ticket.cancel()
+        if self.made is not None:
+            self.made.cancel()
 
 
 class RunLine:
@@ -159,10 +150,10 @@ class RunLine:
 
     def call(self, inner: InnerCall, respond: Respond) -> Callable[[], None]:
         """Ask another model; see `requests.Line`."""
-        claim = Claim()
+        ticket = InnerTicket()
         calls, members = self._inner, self._members
-        calls.post(lambda: calls.enter(members, inner, respond, claim))
-        return lambda: calls.post(claim.give_back)
+        calls.post(lambda: calls.enter(members, inner, respond, ticket))
+        return lambda: calls.post(ticket.cancel)
 
     def tell(self, index: int, part: Responded) -> None:
         """Hand out one part of an answer; see `requests.Line`."""

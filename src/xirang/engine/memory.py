@@ -273,6 +273,11 @@ class Housing:
             lanes: Their name.
             in_use: Instances that hang.
         """
+        numbers = list(enumerate(self._numbers.pop(lanes, ())))
+        for instance, number in numbers:
+            if instance in in_use:  # before its pages are told to go
+                self.pages.close(number, in_use=True)
         self.follow()
-        for instance, number in enumerate(self._numbers.pop(lanes, ())):
-            self.pages.close(number, in_use=instance in in_use)
+        for instance, number in numbers:
+            if instance not in in_use:
+                self.pages.close(number)

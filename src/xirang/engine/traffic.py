@@ -44,6 +44,7 @@ class Traffic:
         *,
         clock: Clock,
         observe: Callable[[Sequence[Event]], None],
+        sent: Callable[[str, int, int], None],
     ) -> None:
         """Nobody is on the way.
 
@@ -51,6 +52,7 @@ class Traffic:
             scheduler: Decides who runs when.
             clock: The time.
             observe: Takes what happened, once a turn.
+            sent: Takes of each run its lanes, how many were answered, and in which time.
         """
         self.housing = Housing(scheduler)
         self.pending: dict[int, Pending] = {}
@@ -68,6 +70,7 @@ class Traffic:
         self._scheduler = scheduler
         self._clock = clock
         self._observe = observe
+        self._sent = sent
         self._farewells = Farewells()
         self._emptied: asyncio.Event | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -247,6 +250,7 @@ class Traffic:
                 finish(result, ran)
             else:
                 turns.answered(request.id, partial(finish, result, ran))
+        self._sent(run.model, len(results), self._clock.now_ns() - ran.end_ns)
         self._note_answered(run.model, len(results))
 
     def _expired(self, expire: Expire) -> None:

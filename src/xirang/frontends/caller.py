@@ -1,18 +1,31 @@
 """Who asks: a tenant with a key, a session, or only a connection; and how important it may be."""
 
 from collections.abc import Mapping
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
 
 from xirang.core.request import PRIORITY_NORMAL
 from xirang.errors import InvalidRequest
+from xirang.frontends.budget import tightest
 from xirang.frontends.exchange import Exchange
 from xirang.frontends.keys import Grant, Keys
 
 SESSION_HEADER = b"x-session-id"
 PRIORITY_HEADER = b"x-request-priority"
 PRIORITY_MAX = 2**31
+
+
+class CallTerms(NamedTuple):
+    """On what terms a call is served: the last fields of a `Call`, in their order."""
+
+    budget_ns: int | None
+    priority: int
+    client: int
+    tenant: str
+    fast: bool | None
+    arrival_ns: int
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
@@ -47,11 +60,31 @@ class Caller(msgspec.Struct, frozen=True, gc=False):
         Raises:
             InvalidRequest: The header is not a number.
         """
-        return self.granted(asked or asked_in(headers))
-
-    def granted(self, asked: int) -> int:
-        """The priority that it gets for the one it asks for, or for none with 0."""
+        asked = asked or asked_in(headers)
         return asked if self.grant is None else self.grant.clamp(asked or PRIORITY_NORMAL)
+
+    def terms(
+        self, exchange: Exchange, budget_ns: int | None = None, priority: int = 0
+    ) -> CallTerms:
+        """The terms of its request.
+
+        Args:
+            exchange: The request.
+            budget_ns: In its body; None if it does not say.
+            priority: In its body; 0 if it does not say.
+
+        Raises:
+            InvalidRequest: A header does not hold what it must.
+        """
+        headers = exchange.headers
+        return CallTerms(
+            tightest(budget_ns, headers),
+            self.priority(priority, headers),
+            self.client,
+            self.tenant,
+            self.fast,
+            exchange.begun_ns,
+        )
 
 
 def asked_in(headers: Mapping[bytes, bytes]) -> int:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
 from xirang.frontends import dashboard, errors, openai, openapi, tei_cold, v1_cold
-from xirang.frontends.documents import object_of, told
+from xirang.frontends.documents import VERBS_NOT_POST, object_of, refused, told
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.keys import Grant, Keys
 from xirang.frontends.operating import client_routes
@@ -26,7 +26,6 @@ OPEN_PATHS = frozenset(
 )
 """What needs no key where the rest does."""
 
-VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 NO_CHECKS: Mapping[str, Check] = {}
 
@@ -136,7 +135,7 @@ class KeyCheck:
                 self._check(dict(scope["headers"]))
             except XirangError as error:
                 form = _form_of(scope["path"])
-                await _response(*form(error))(scope, receive, send)
+                await refused(*form(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -155,7 +154,7 @@ class ApiCheck:
             try:
                 check(dict(scope["headers"]))
             except XirangError as error:
-                await _response(*errors.error_response(error))(scope, receive, send)
+                await refused(*errors.error_response(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
@@ -229,6 +228,9 @@ def _server_routes(service: Service, extensions: Extensions) -> list[Route]:
     async def costs(_: Request) -> Response:
         return told(service.costs())
 
+    async def memory(_: Request) -> Response:
+        return told(service.memory())
+
     return [
         Route("/v2", server),
         Route("/v2/", server),
@@ -238,6 +240,7 @@ def _server_routes(service: Service, extensions: Extensions) -> list[Route]:
         Route("/v2/repository/{repository}/index", index, methods=["POST"]),
         Route("/v2/models/stats", statistics),
         Route("/v2/xirang/costs", costs),
+        Route("/v2/xirang/memory", memory),
     ]
 
 
@@ -331,11 +334,6 @@ def _health(state: str, *, is_well: bool) -> Response:
     return told({state: is_well}, 200 if is_well else 400)
 
 
-def _response(status: int, headers: bytes, body: bytes) -> Response:
-    lines = (line.partition(b": ") for line in headers.split(b"\r\n") if line)
-    return Response(body, status, {name.decode(): value.decode() for name, _, value in lines})
-
-
 async def _http_error(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     response = told({"error": error.detail}, error.status_code)
@@ -344,7 +342,7 @@ async def _http_error(_: Request, error: Exception) -> Response:
 
 
 async def _xirang_error(_: Request, error: Exception) -> Response:
-    return _response(*errors.error_response(error))
+    return refused(*errors.error_response(error))
 
 
 async def _gone(_: Request, _error: Exception) -> Response:

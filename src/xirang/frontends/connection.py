@@ -94,6 +94,7 @@ class OrderedProtocol(HttpToolsProtocol):
         self._is_draining = False
         self._is_lingering = False
         self._idle_since = 0.0
+        self._length = b""  # of the body that comes, as announced
         self.owes_since = 0.0
         self.owed_bytes = 0
         self.unread_since = 0.0
@@ -110,7 +111,8 @@ class OrderedProtocol(HttpToolsProtocol):
 
     def answered(self, exchange: Exchange) -> None:
         """A route has answered; the response leaves when its turn has come."""
-        self._release(exchange)
+        self.memory.held_bytes -= exchange.held_bytes
+        exchange.held_bytes = 0
         exchange.body = b""  # it may wait for its turn, and needs no more of it
         if self._turns and self._turns[0] is exchange:
             self._advance()
@@ -122,10 +124,6 @@ class OrderedProtocol(HttpToolsProtocol):
         memory.held_bytes += size_bytes
         return memory.held_bytes <= memory.bytes_max
 
-    def _release(self, exchange: Exchange) -> None:
-        self.memory.held_bytes -= exchange.held_bytes
-        exchange.held_bytes = 0
-
     def on_response_complete(self) -> None:
         """The ASGI application has answered the request at the head of the line."""
         self.server_state.total_requests += 1
@@ -133,6 +131,9 @@ class OrderedProtocol(HttpToolsProtocol):
             self._turns.popleft()
         if not self.transport.is_closing():
             self._advance()
+
+    def _all_lines(self) -> list[Line]:
+        return self.headers + ([(b"content-length", self._length)] if self._length else [])
 
     def _begin_cold(self, lines: list[Line]) -> None:
         """A head for the ASGI application has come; what only uvicorn needs is made now."""
@@ -287,7 +288,8 @@ class OrderedProtocol(HttpToolsProtocol):
         turns, self._turns = self._turns, deque()
         for turn in turns:
             if isinstance(turn, Exchange):
-                self._release(turn)
+                self.memory.held_bytes -= turn.held_bytes
+                turn.held_bytes = 0
             try:
                 turn.abandon()
             except Exception:

@@ -1,4 +1,4 @@
-"""JSON in and out of requests that are not hot."""
+"""JSON objects out of bodies, and answers to requests that are not hot."""
 
 from typing import Any
 
@@ -10,6 +10,27 @@ from xirang.errors import InvalidRequest
 from xirang.frontends.errors import TooLarge
 
 BODY_BYTES_MAX = 1 << 20
+VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
+"""Of URLs on which a POST is hot, and never comes to an application."""
+
+
+def parsed(body: bytes, expected: str) -> dict[str, Any]:
+    """The JSON object in a body.
+
+    Args:
+        body: All of it.
+        expected: What is said of the object where there is none.
+
+    Raises:
+        InvalidRequest: There is none.
+    """
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
+    if type(document) is not dict:
+        raise InvalidRequest(expected)
+    return document
 
 
 async def body_of(request: Request) -> bytes:
@@ -34,20 +55,18 @@ async def object_of(request: Request) -> dict[str, Any]:
         InvalidRequest: The body is something else.
     """
     body = await body_of(request)
-    if not body:
-        return {}
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    if type(document) is not dict:
-        raise InvalidRequest("the body must be a JSON object")
-    return document
+    return parsed(body, "the body must be a JSON object") if body else {}
 
 
 def told(content: Any, status: int = 200) -> Response:
     """An answer in JSON."""
     return Response(orjson.dumps(content), status, media_type="application/json")
+
+
+def refused(status: int, headers: bytes, body: bytes) -> Response:
+    """A hot route's refusal, whose header lines end in CR LF, as an answer of an application."""
+    lines = (line.partition(b": ") for line in headers.split(b"\r\n") if line)
+    return Response(body, status, {name.decode(): value.decode() for name, _, value in lines})
 
 
 def done() -> Response:

@@ -150,6 +150,7 @@ class Doors:
                 ws="none",
                 lifespan="off",
                 log_config=None,
+                log_level=logging.WARNING,  # of its comings and goings we tell ourselves
                 access_log=False,
                 server_header=False,
                 timeout_graceful_shutdown=max(1, int(config.exit_timeout_s)),

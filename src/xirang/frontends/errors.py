@@ -1,5 +1,6 @@
 """What went wrong, as an HTTP answer: status, headers and a JSON body."""
 
+import functools
 import logging
 from collections.abc import Callable, Mapping
 
@@ -66,8 +67,17 @@ def error_body(message: str) -> bytes:
 
 def error_response(error: BaseException) -> tuple[int, bytes, bytes]:
     """Status, header lines and body for an error of any kind."""
+    if isinstance(error, TooBusy):
+        return error.status, *_busy(str(error), error.retry_after_ns)
     status, message = describe(error)
     return status, JSON_TYPE + error_headers(error), error_body(message)
+
+
+@functools.lru_cache(maxsize=256)
+def _busy(message: str, wait_ns: int) -> tuple[bytes, bytes]:
+    """Header lines and body of a no; under overload the same is said to many."""
+    error = TooBusy(message, retry_after_ns=wait_ns)
+    return JSON_TYPE + error_headers(error), error_body(message[:MESSAGE_LENGTH_MAX])
 
 
 def refusal_of(route: object) -> Refusal:

@@ -1,13 +1,13 @@
 """One request of texts on its way: what its door wants, and what has come in of it."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from xirang.engine.call import Answer
 from xirang.errors import InvalidRequest, XirangError
+from xirang.frontends.caller import CallTerms
 from xirang.frontends.errors import Refusal, about
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.service import TextModel, Ticket
@@ -31,7 +31,7 @@ class InvalidField(InvalidRequest):
         self.field = field
 
 
-class Errand(msgspec.Struct, frozen=True):
+class TextRequest(msgspec.Struct, frozen=True):
     """What a door wants done with texts.
 
     Attributes:
@@ -51,24 +51,13 @@ class Errand(msgspec.Struct, frozen=True):
     manner: Manner = USUAL
 
 
-class Terms(NamedTuple):
-    """On what terms all items of a request are served: the last fields of a `Call`, in order."""
-
-    budget_ns: int | None
-    priority: int
-    client: int
-    tenant: str
-    fast: bool | None
-    arrival_ns: int
-
-
 class Gathering:
     """One request's items on their way: answered when all are in, or at the first error.
 
     Attributes:
-        exchange: The request.
-        errand: What it wants.
-        terms: On what terms it is served.
+        exchange: Where it came from, and is answered.
+        request: What its door wants.
+        terms: On what terms all its items are served.
         text: The model that reads and runs it.
         output: Name of the output that is wanted.
         rows: Of each item that output, one row, when it is in.
@@ -80,7 +69,6 @@ class Gathering:
     """
 
     __slots__ = (
-        "errand",
         "exchange",
         "is_over",
         "last",
@@ -88,6 +76,7 @@ class Gathering:
         "output",
         "queue_ns",
         "read_ns",
+        "request",
         "rows",
         "run_ns",
         "stopwatch",
@@ -100,9 +89,9 @@ class Gathering:
     text: TextModel
     last: Answer
 
-    def __init__(self, exchange: Exchange, errand: Errand, terms: Terms) -> None:
+    def __init__(self, exchange: Exchange, request: TextRequest, terms: CallTerms) -> None:
         self.exchange = exchange
-        self.errand = errand
+        self.request = request
         self.terms = terms
         self.output = ""
         self.tickets: list[Ticket] = []
@@ -140,7 +129,7 @@ class Gathering:
     def _respond(self) -> None:
         self.is_over = True
         answer = self.last
-        headers, body = self.errand.answer(self)
+        headers, body = self.request.answer(self)
         if answer.lacks:
             headers += degraded(answer.lacks)
         if self.stopwatch is not None:
@@ -151,7 +140,7 @@ class Gathering:
         """Answer with the error; what else is under way for the request stops."""
         self.stop()
         if not self.exchange.status:
-            status, headers, body = self.errand.refusal(about(error, self.exchange.headers))
+            status, headers, body = self.request.refusal(about(error, self.exchange.headers))
             if self.stopwatch is not None:
                 headers += self.stopwatch.line(None)
             self.exchange.respond(status, headers, body)

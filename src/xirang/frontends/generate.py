@@ -12,17 +12,17 @@ from xirang.backends.requests import About
 from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends.about import about_of
-from xirang.frontends.budget import tightest
 from xirang.frontends.caller import caller_of
+from xirang.frontends.documents import parsed
 from xirang.frontends.errors import JSON_TYPE, error_response
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.forwarding import with_headers
 from xirang.frontends.keys import Keys
 from xirang.frontends.kserve import told_of
-from xirang.frontends.kserve_answer import datatype_of
+from xirang.frontends.plain_json import flat_json
 from xirang.frontends.service import ModelInfo, Service, TensorSpec
-from xirang.frontends.tensor_forms import from_json, to_json
+from xirang.frontends.tensor_forms import from_json
 from xirang.tensors.tensor import Array, Tensor
 
 EVENT_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
@@ -68,6 +68,10 @@ class GenerateRoute:
         self._keys = keys
         self._is_stream = is_stream
 
+    def welcome(self, exchange: Exchange) -> None:
+        """Look at a head, before its body has come."""
+        caller_of(exchange, self._keys, self._name)
+
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; its answer comes later, by `_answer`."""
         caller = caller_of(exchange, self._keys, self._name)
@@ -78,19 +82,8 @@ class GenerateRoute:
         about = wish.about
         if (forward := self._extensions.http_forward) is not None:
             about = with_headers(about, exchange.headers, forward)
-        call = Call(
-            self._name,
-            wish.inputs,
-            reply,
-            self._version,
-            budget_ns=tightest(wish.budget_ns, exchange.headers),
-            priority=caller.priority(wish.priority, exchange.headers),
-            client=caller.client,
-            tenant=caller.tenant,
-            fast=caller.fast,
-            arrival_ns=exchange.begun_ns,
-            about=about,
-        )
+        terms = caller.terms(exchange, wish.budget_ns, wish.priority)
+        call = Call(self._name, wish.inputs, reply, self._version, None, *terms, about=about)
         exchange.on_disconnect = self._service.submit(call).cancel
 
     def _answer(self, exchange: Exchange, identity: str, answer: Answer | XirangError) -> None:
@@ -117,12 +110,7 @@ def decode(body: bytes, model: ModelInfo) -> Wish:
     Raises:
         InvalidRequest: It is no object, or a value fits no input.
     """
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    if type(document) is not dict:
-        raise InvalidRequest("the request JSON must be an object with a member for each input")
+    document = parsed(body, "the request JSON must be an object with a member for each input")
     identity = document.pop("id", "")
     if type(identity) is not str:
         raise InvalidRequest("'id' must be a string")
@@ -175,7 +163,7 @@ def encode(outputs: Mapping[str, Array], model: tuple[str, str], *, identity: st
     """
     members = []
     for name, array in outputs.items():
-        text = to_json(array, datatype_of(name, array))
+        text = flat_json(name, array)
         members.append((name, text[1:-1] if array.size == 1 else text))
     if identity:
         members.append(("id", orjson.dumps(identity)))

@@ -15,7 +15,7 @@ from xirang.frontends.compression import decompress
 from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
 from xirang.frontends.errors import NO_ROOM, Dawdled, HeadTooLarge, NoRoom, TooLarge, refusal
 from xirang.frontends.exchange import Exchange, MakeExchange, Match, Route, welcome_of
-from xirang.frontends.headers import Headers, Line, without_upgrade
+from xirang.frontends.headers import Headers, without_upgrade
 
 BODY_BYTES_MAX = 64 << 20
 MEMORY_BYTES_MAX = 1 << 30
@@ -24,8 +24,7 @@ HEAD_BYTES_MAX = 64 << 10
 FRAMING_MAX = 8
 """Bytes around each byte of a body; chunks of one byte have five. More is only noise."""
 DROPPED_BYTES_MAX = 1 << 20
-"""The body of a request that is turned away by its head: up to here it is read and dropped, so that
-the connection goes on; a longer one is not waited for."""
+"""Up to here a body that nobody wants is read, so that the connection goes on."""
 
 
 class FastProtocol(OrderedProtocol):
@@ -54,10 +53,10 @@ class FastProtocol(OrderedProtocol):
         self._exchange: Exchange | None = None
         self._route: Route | None = None
         self._chunks: bytes | list[bytes] | None = None
+        self._is_whole = True  # no request is under way of which the rest is still to come
         self._is_in_head = False
         self._fed_bytes = 0
         self._headers = Headers()  # of the request before this one: most often the same again
-        self._length = b""  # of the body, as announced
         # Nothing more that comes in will be answered.
         self._is_deaf = False
 
@@ -74,7 +73,11 @@ class FastProtocol(OrderedProtocol):
         except httptools.HttpParserError:
             self._refuse(InvalidRequest("this is not an HTTP/1.1 request"))
             return
-        if unfinished is not None and self.owes_since and self.headers is unfinished:
+        if self._is_whole:
+            return
+        if not self.owes_since:
+            self.owes_since = self.loop.time()
+        elif self.headers is unfinished:
             self._fed_bytes += len(data)
             if self._fed_bytes > HEAD_BYTES_MAX + (1 + FRAMING_MAX) * self.owed_bytes:
                 self._refuse(HeadTooLarge(f"the head is larger than {HEAD_BYTES_MAX} bytes"))
@@ -107,9 +110,10 @@ class FastProtocol(OrderedProtocol):
         self.expect_100_continue = False
         self._exchange = None
         self._length = b""
+        self._is_whole = False
         self._is_in_head = True
         self._fed_bytes = 0
-        self.owes_since = self.loop.time()
+        self.owes_since = 0.0
         self.owed_bytes = 0
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -154,11 +158,12 @@ class FastProtocol(OrderedProtocol):
         elif b"connection" in exchange.headers and self.parser.get_http_version() == "1.0":
             exchange.echo = b"connection: keep-alive\r\n"
         self._line_up(exchange)
-        try:
-            welcome_of(route)(exchange)
-        except Exception as error:
-            self._turn_away(exchange, route, error)
-            return
+        if exchange.headers.reader is not route:  # these are new to it
+            try:
+                welcome_of(route)(exchange)
+            except Exception as error:
+                self._turn_away(exchange, route, error)
+                return
         if self.expect_100_continue:
             exchange.awaits_continue = True
             if self._turns[0] is exchange:
@@ -199,12 +204,14 @@ class FastProtocol(OrderedProtocol):
         """The request is whole."""
         if self._is_deaf:
             return
+        self._is_whole = True
         self.owes_since = 0.0
         exchange, route = self._exchange, self._route
-        if exchange is None:
-            self._complete_cold()
+        if exchange is None or route is None:
+            if self.cycle is not None:
+                super().on_message_complete()
+                self._is_deaf = not self.cycle.keep_alive
             return
-        assert route is not None
         self._exchange = None
         if exchange.status:
             return  # it was turned away by its head
@@ -229,14 +236,6 @@ class FastProtocol(OrderedProtocol):
         exchange.body = decompress(packed, coding, bytes_max=self.body_bytes_max)
         if not self.hold(exchange, len(exchange.body) - len(packed)):
             raise NoRoom(NO_ROOM)
-
-    def _all_lines(self) -> list[Line]:
-        return self.headers + ([(b"content-length", self._length)] if self._length else [])
-
-    def _complete_cold(self) -> None:
-        if self.cycle is not None:
-            super().on_message_complete()
-            self._is_deaf = not self.cycle.keep_alive
 
     def refuse_dawdler(self) -> None:
         """The rest of its request has not come in time."""

@@ -4,8 +4,9 @@ from functools import partial
 from typing import Any
 
 from xirang.core.event import Function
+from xirang.core.request import PRIORITY_NORMAL
 from xirang.engine.call import Answer, Call, Reply
-from xirang.errors import InvalidRequest, XirangError
+from xirang.errors import XirangError
 from xirang.frontends import explaining
 from xirang.frontends.compression import compress
 from xirang.frontends.delivery import Delivery
@@ -13,6 +14,7 @@ from xirang.frontends.errors import NO_ROOM, NoRoom, about, error_response
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.forwarding import with_headers
+from xirang.frontends.headers import Headers
 from xirang.frontends.keys import Keys
 from xirang.frontends.kserve import InferRequest, decode, decode_raw
 from xirang.frontends.kserve_answer import encode, model_part
@@ -43,13 +45,19 @@ class InferRoute:
 
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; its answer comes later, by `_answer`."""
-        wishes = self._wishes(exchange)
+        headers = exchange.headers
+        wishes: Wishes = headers.read if headers.reader is self else self._read(headers, exchange)
         if not self._model_parts:
             self._part(self._service.model(self._name, self._version).version)
-        request = self._decode(exchange)
+        request = self._decode(exchange, wishes.head_length)
         if request.placed_bytes:
             _hold(exchange, request.placed_bytes)
-        budget_ns = wishes.budget_of(request.budget_ns)
+        budget_ns = request.budget_ns
+        if wishes.budget_ns is not None:
+            budget_ns = wishes.budget_of(budget_ns)
+        priority = request.priority or wishes.priority
+        if wishes.grant is not None:
+            priority = wishes.grant.clamp(priority or PRIORITY_NORMAL)
         stopwatch = None
         if (wishes.is_timed or request.is_timed) and not self._service.is_off(Function.TIMING):
             stopwatch = Stopwatch(
@@ -74,7 +82,7 @@ class InferRoute:
             self._version,
             request.wanted.names,
             budget_ns,
-            wishes.priority_of(request.priority),
+            priority,
             wishes.client,
             wishes.tenant,
             wishes.fast,
@@ -89,35 +97,22 @@ class InferRoute:
         Raises:
             XirangError: It will not be served, whatever its body says.
         """
-        self._wishes(exchange)
+        self._read(exchange.headers, exchange)
 
-    def _wishes(self, exchange: Exchange) -> Wishes:
-        headers = exchange.headers
-        if headers.reader is not self:
-            headers.read = wishes_of(exchange, self._keys, self._name)
-            headers.reader = self
-        wishes: Wishes = headers.read
+    def _read(self, headers: Headers, exchange: Exchange) -> Wishes:
+        wishes = headers.read = wishes_of(exchange, self._keys, self._name)
+        headers.reader = self
         return wishes
 
-    def _decode(self, exchange: Exchange) -> InferRequest:
-        header = exchange.headers.get(b"inference-header-content-length")
-        if header is None:
-            if exchange.body:
-                return decode(exchange.body, None, self._extensions.regions)
-        elif header != b"0":
-            return decode(exchange.body, _length(header), self._extensions.regions)
-        return decode_raw(exchange.body, self._service.model(self._name, self._version))
+    def _decode(self, exchange: Exchange, head_length: int | None) -> InferRequest:
+        body = exchange.body
+        if head_length or (body and head_length is None):
+            return decode(body, head_length, self._extensions.regions)
+        return decode_raw(body, self._service.model(self._name, self._version))
 
     def _part(self, version: str) -> bytes:
-        part = self._model_parts.get(version)
-        if part is None:
-            part = self._model_parts[version] = model_part(self._name, version)
+        part = self._model_parts[version] = model_part(self._name, version)
         return part
-
-    def _part_of(self, answer: Answer) -> bytes:
-        if answer.stand_in:
-            return model_part(answer.stand_in, answer.version)
-        return self._part(answer.version)
 
     def _answer(
         self,
@@ -136,26 +131,46 @@ class InferRoute:
             exchange.respond(status, headers, body)
             return
         try:
+            if answer.stand_in:
+                model = model_part(answer.stand_in, answer.version)
+            else:
+                model = self._model_parts.get(answer.version) or self._part(answer.version)
+            parameters = None
+            if stopwatch is not None or request.is_explained or answer.is_cropped:
+                parameters = self._parameters(request, stopwatch, answer)
             headers, body = encode(
                 answer.outputs if delivery is None else delivery(answer.outputs),
                 request.wanted,
                 identity=request.id,
-                model=self._part_of(answer),
-                parameters=self._parameters(request, stopwatch, answer),
+                model=model,
+                parameters=parameters,
             )
-            if answer.lacks:
-                headers += degraded(answer.lacks)
-            if wishes.coding is not None:
-                body = compress(body, wishes.coding)
-                headers += b"content-encoding: %b\r\n" % wishes.coding.encode()
-            if stopwatch is not None:
-                headers += stopwatch.line(answer)
-            if wishes.is_explained and not self._service.is_off(Function.TIMING):
-                headers += explaining.line(answer)
+            if answer.lacks or wishes.is_more or stopwatch is not None:
+                headers, body = self._dressed((headers, body), wishes, stopwatch, answer)
         except Exception as error:
             exchange.respond(*error_response(about(error, exchange.headers)))
         else:
             exchange.respond(200, headers, body)
+
+    def _dressed(
+        self,
+        response: tuple[bytes, bytes],
+        wishes: Wishes,
+        stopwatch: Stopwatch | None,
+        answer: Answer,
+    ) -> tuple[bytes, bytes]:
+        """Header lines and body with what few ask for."""
+        headers, body = response
+        if answer.lacks:
+            headers += degraded(answer.lacks)
+        if wishes.coding is not None:
+            body = compress(body, wishes.coding)
+            headers += b"content-encoding: %b\r\n" % wishes.coding.encode()
+        if stopwatch is not None:
+            headers += stopwatch.line(answer)
+        if wishes.is_explained and not self._service.is_off(Function.TIMING):
+            headers += explaining.line(answer)
+        return headers, body
 
     def _parameters(
         self, request: InferRequest, stopwatch: Stopwatch | None, answer: Answer
@@ -173,13 +188,3 @@ def _hold(exchange: Exchange, size_bytes: int) -> None:
     """Count what a request took out of shared memory as if it had come with it."""
     if exchange.wire is not None and not exchange.wire.hold(exchange, size_bytes):
         raise NoRoom(NO_ROOM)
-
-
-def _length(header: bytes) -> int:
-    try:
-        return int(header)
-    except ValueError:
-        raise InvalidRequest(
-            "Inference-Header-Content-Length must be a number, the size of the JSON head, "
-            f"got {header.decode('latin-1')!r}"
-        ) from None

@@ -13,16 +13,17 @@ from numpy.typing import NDArray
 
 from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import InvalidRequest, XirangError
-from xirang.frontends.budget import tightest
 from xirang.frontends.caller import Caller, caller_of
+from xirang.frontends.documents import parsed
 from xirang.frontends.errors import JSON_TYPE, error_response
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.keys import Keys
-from xirang.frontends.plain_json import nested_json, nested_shape, parsed, spec_of, tensor_of
+from xirang.frontends.plain_json import nested_json, nested_shape, spec_of, tensor_of
 from xirang.frontends.service import ModelInfo, Service, TensorSpec, Ticket
 from xirang.tensors.tensor import Tensor
 
 INSTANCES_MAX = 65_536
+_OBJECT_EXPECTED = "the request JSON must be an object with 'instances' or 'inputs'"
 
 Places = tuple[int, ...]
 """Of instances among all of a request."""
@@ -36,11 +37,15 @@ class PredictRoute:
         self._name = name
         self._keys = keys
 
+    def welcome(self, exchange: Exchange) -> None:
+        """Look at a head, before its body has come."""
+        caller_of(exchange, self._keys, self._name)
+
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; every shape of its instances becomes a call."""
         caller = caller_of(exchange, self._keys, self._name)
         model = self._service.model(self._name)
-        document = parsed(exchange.body, "'instances' or 'inputs'")
+        document = parsed(exchange.body, _OBJECT_EXPECTED)
         if ("instances" in document) == ("inputs" in document):
             raise InvalidRequest("expected one of 'instances' and 'inputs', and not both")
         is_rows = "instances" in document
@@ -65,19 +70,7 @@ class PredictRoute:
     ) -> Call:
         if exchange.is_followed:
             reply = exchange.follow(reply, self._name)
-        return Call(
-            self._name,
-            inputs,
-            reply,
-            None,
-            None,
-            tightest(None, exchange.headers),
-            caller.priority(0, exchange.headers),
-            caller.client,
-            caller.tenant,
-            caller.fast,
-            exchange.begun_ns,
-        )
+        return Call(self._name, inputs, reply, None, None, *caller.terms(exchange))
 
 
 class Predicting:

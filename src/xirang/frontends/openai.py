@@ -9,14 +9,15 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from xirang.errors import InvalidRequest, UnknownModel
+from xirang.errors import UnknownModel
+from xirang.frontends.documents import parsed
 from xirang.frontends.errors import JSON_TYPE, describe, error_headers
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Errand, Gathering, InvalidField, Item
+from xirang.frontends.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.frontends.service import TextModel
 from xirang.frontends.texts import ITEMS_MAX, TextDesk
 from xirang.text.task import Task
-from xirang.text.tokenizer import USUAL, Manner, TextTooLong
+from xirang.text.tokenizer import Manner, TextTooLong
 
 _TYPES = {429: "rate_limit_error", 503: "server_error", 504: "timeout_error"}
 _CODES = {
@@ -53,8 +54,7 @@ class EmbeddingsRequest(msgspec.Struct, frozen=True):
         """
         if text.task is not Task.EMBED:
             raise UnknownModel(f"The model '{self.model}' does not make embeddings")
-        if self.dimensions is not None and self.dimensions != text.dimension:
-            check_dimensions(self.dimensions, text)
+        check_dimensions(self.dimensions, text)
         return text.output
 
 
@@ -64,20 +64,24 @@ class EmbeddingsRoute:
     def __init__(self, desk: TextDesk) -> None:
         self._desk = desk
 
+    def welcome(self, exchange: Exchange) -> None:
+        """Look at a head, before its body has come."""
+        self._desk.check_key(exchange)
+
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in."""
         try:
             self._desk.check_key(exchange)
             request = decode(exchange.body)
-            errand = Errand(
+            texts = TextRequest(
                 request.model,
                 request.items,
                 request.output,
                 partial(answer, request),
                 error_response,
-                USUAL if request.truncate else Manner(truncate=False),
+                Manner(truncate=request.truncate),
             )
-            self._desk.take(exchange, errand)
+            self._desk.take(exchange, texts)
         except Exception as error:
             exchange.respond(*error_response(error))
 
@@ -92,12 +96,7 @@ def decode(body: bytes) -> EmbeddingsRequest:
     Raises:
         InvalidRequest: It contradicts OpenAI's specification; the message says where.
     """
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    if type(document) is not dict:
-        raise InvalidRequest("the request JSON must be an object with 'model' and 'input'")
+    document = parsed(body, "the request JSON must be an object with 'model' and 'input'")
     model = document.get("model")
     if type(model) is not str:
         raise InvalidField("'model' must be a string", "model")
@@ -145,13 +144,15 @@ _INPUT_EXPECTED = (
 )
 
 
-def check_dimensions(dimensions: int, text: TextModel) -> None:
-    """Whether a model's vectors may be cut to fewer values.
+def check_dimensions(dimensions: int | None, text: TextModel) -> None:
+    """Refuse a length that a model's vectors cannot be cut to; None leaves them as they are.
 
     Raises:
-        InvalidField: They may not.
+        InvalidField: They cannot.
     """
     allowed = text.folder.dimensions
+    if dimensions is None or dimensions == text.dimension:
+        return
     if dimensions > text.dimension:
         expected = f"but the model has {text.dimension}"
     elif allowed is None:

@@ -57,6 +57,7 @@ def _server_paths() -> Json:
         "/v2/health/ready": {"get": asked("serverReady", "whether every model serves")},
         "/v2/models/stats": {"get": asked("statistics", "statistics of all models")},
         "/v2/xirang/costs": {"get": asked("costs", "device time and padding by model and tenant")},
+        "/v2/xirang/memory": {"get": asked("memory", "the memory pool by model")},
         "/v2/repository/index": {
             "post": {
                 **asked("index", "the models and their state", kind="array"),

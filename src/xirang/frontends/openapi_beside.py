@@ -15,6 +15,9 @@ TEXT_OR_TEXTS: Json = {"anyOf": [TEXT, TEXTS]}
 ROWS: Json = {"type": "array"}
 FLAG: Json = {"type": "boolean"}
 
+_OF_ANY = ("tokenize", "decode")
+"""What every text model does: where there are several, one must be named."""
+
 TEI_REFUSALS = {
     413: "the body or the batch is too large, or a text is too long and may not be cut",
     422: "what was wrong with the request, and what was expected",
@@ -34,15 +37,18 @@ def beside_paths(models: Sequence[ModelInfo], texts: Mapping[str, TextModel]) ->
         models: All that are served.
         texts: Name to text model.
     """
-    paths: Json = {}
+    paths: Json = {"/health": {"get": _HEALTH}}
     embedders = [name for name, text in texts.items() if text.task is Task.EMBED]
     if embedders:
         paths["/v1/embeddings"] = {"post": _embeddings(embedders)}
     for name, text in texts.items():
         prefix = f"/tei/{quote(name, safe='')}"
         paths[f"{prefix}/info"] = {"get": asked(f"info {name}", f"what {name} is")}
+        is_alone = [each.task for each in texts.values()].count(text.task) == 1
         for act, page in _acts(name, text).items():
             paths[f"{prefix}/{act}"] = {"post": page}
+            if (is_alone and act not in _OF_ANY) or len(texts) == 1:
+                paths[f"/{act}"] = {"post": page | {"operationId": act}}
     for model in models:
         own = quote(model.name, safe="")
         paths[f"/v2/models/{own}/generate"] = {"post": _generate(model)}
@@ -108,6 +114,17 @@ def _object(*required: str, **properties: Json) -> Json:
     return {"type": "object", "required": list(required), "properties": properties}
 
 
+_HEALTH: Json = {
+    "operationId": "health",
+    "summary": "whether every model serves",
+    "responses": {
+        "200": {"description": "yes"},
+        "503": {
+            "description": "no",
+            "content": {"application/json": {"schema": {"$ref": "#/components/schemas/TeiError"}}},
+        },
+    },
+}
 _WAYS: Json = {"enum": ["Left", "Right"]}
 _SIMILARITY = _object(
     "inputs",

@@ -1,7 +1,7 @@
 """The extensions that operators and clients set up with: shared memory, tracing, logging."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -154,5 +154,5 @@ def check_model(service: Service, name: str) -> None:
             raise unknown_model(name) from None
 
 
-def _name(request: Request) -> Any:
-    return request.path_params.get("region", "")
+def _name(request: Request) -> str:
+    return str(request.path_params.get("region", ""))

@@ -4,7 +4,6 @@ import base64
 from math import prod
 from typing import Any
 
-import orjson
 from numpy.typing import NDArray
 
 from xirang.errors import InvalidRequest
@@ -14,21 +13,6 @@ from xirang.frontends.tensor_forms import from_json, kind, to_json
 from xirang.tensors.tensor import Tensor
 
 RANK_MAX = 32
-
-
-def parsed(body: bytes, expected: str) -> dict[str, Any]:
-    """The JSON object in a body.
-
-    Raises:
-        InvalidRequest: There is none.
-    """
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    if type(document) is not dict:
-        raise InvalidRequest(f"the request JSON must be an object with {expected}")
-    return document
 
 
 def nested_shape(value: Any) -> tuple[int, ...]:

@@ -9,27 +9,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from xirang.errors import InvalidSetting, XirangError
-from xirang.frontends.exchange import Exchange, Match, Route
-
-APIS = frozenset(
-    [
-        "health",
-        "metadata",
-        "inference",
-        "shared-memory",
-        "model-config",
-        "model-repository",
-        "statistics",
-        "trace",
-        "logging",
-    ]
-)
+from xirang.frontends.errors import refusal_of
+from xirang.frontends.exchange import Exchange, Match, Route, welcome_of
 
 GRPC_PREFIX = "triton-grpc-protocol-"
 """Before the header's name over gRPC."""
 
 _PATHS = (
-    ("statistics", r"/v2/models/stats|/v2/models/MODEL/stats|/v2/xirang/costs"),
+    ("statistics", r"/v2/models/stats|/v2/models/MODEL/stats|/v2/xirang/(costs|memory)"),
     ("health", r"/v2/health/(live|ready)|/v2/models/MODEL/ready"),
     ("metadata", r"/v2/?|/v2/models/MODEL|/v1/models(/.+)?"),
     ("inference", r"/v2/models/MODEL/(infer|generate|generate_stream)|/v1/embeddings"),
@@ -44,12 +31,14 @@ _KINDS = tuple(
     for api, pattern in _PATHS
 )
 
+APIS = frozenset(api for api, _ in _PATHS)
+"""What may be restricted."""
+
 _RPCS = {
     "ServerLive": "health",
     "ServerReady": "health",
     "ModelReady": "health",
-    "Check": "health",
-    "Watch": "health",
+    "HealthCheck": "health",
     "ServerMetadata": "metadata",
     "ModelMetadata": "metadata",
     "ModelInfer": "inference",
@@ -79,13 +68,9 @@ def api_of_rpc(name: str) -> str:
     """The kind of API that a procedure belongs to; empty for none."""
     if name in _RPCS:
         return _RPCS[name]
-    return (
-        "model-repository"
-        if name.startswith("Repository")
-        else "shared-memory"
-        if "SharedMemory" in name
-        else ""
-    )
+    if name.startswith("Repository"):
+        return "model-repository"
+    return "shared-memory" if "SharedMemory" in name else ""
 
 
 def restrictions(rules: Sequence[str], setting: str, *, is_grpc: bool = False) -> dict[str, Check]:
@@ -128,16 +113,28 @@ def guarded(match: Match, check: Check | None) -> Match:
 
     def find(url: bytes) -> Route | None:
         route = match(url)
-        if route is None:
-            return None
-
-        def checked(exchange: Exchange) -> None:
-            check(exchange.headers)
-            route(exchange)
-
-        return checked
+        return None if route is None else _Guarded(route, check)
 
     return find
+
+
+class _Guarded:
+    """A route that is closed to whoever does not pass a check, from the head of a request on."""
+
+    __slots__ = ("_check", "_route", "refusal")
+
+    def __init__(self, route: Route, check: Check) -> None:
+        self._route = route
+        self._check = check
+        self.refusal = refusal_of(route)
+
+    def __call__(self, exchange: Exchange) -> None:
+        self._check(exchange.headers)
+        self._route(exchange)
+
+    def welcome(self, exchange: Exchange) -> None:
+        self._check(exchange.headers)
+        welcome_of(self._route)(exchange)
 
 
 def _check(name: str, value: str, *, is_grpc: bool) -> Check:

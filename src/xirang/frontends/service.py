@@ -144,6 +144,9 @@ class Service(Protocol):
     def costs(self) -> Mapping[str, Any]:
         """Device time and padding by model and tenant."""
 
+    def memory(self) -> Mapping[str, Any]:
+        """What models share of the memory pool; empty where nobody counts."""
+
     def watch(self) -> Watch:
         """A live look at the server."""
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import orjson
 
-from xirang.errors import InvalidRequest, UnknownModel
+from xirang.errors import InvalidRequest
 from xirang.frontends import tei_answers as answers
 from xirang.frontends.errors import JSON_TYPE
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Errand, Gathering, Item
+from xirang.frontends.gathering import Gathering, Item, TextRequest
 from xirang.frontends.openai import check_dimensions
 from xirang.frontends.service import TextModel
 from xirang.frontends.tei_errors import WrongTask, error_response
@@ -30,10 +30,11 @@ from xirang.frontends.tei_requests import (
     decode,
     ids_of,
     items_of,
+    pairs_of,
     sequences_of,
     texts_of,
 )
-from xirang.frontends.texts import TextDesk
+from xirang.frontends.texts import TextDesk, text_of
 from xirang.text.task import Task
 from xirang.text.tokenizer import Manner
 
@@ -63,6 +64,10 @@ class TeiRoute:
         self._act = act
         self._model = model
 
+    def welcome(self, exchange: Exchange) -> None:
+        """Look at a head, before its body has come."""
+        self._desk.check_key(exchange)
+
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in."""
         try:
@@ -73,52 +78,47 @@ class TeiRoute:
 
     def root(self, exchange: Exchange) -> None:
         """The base URL: what the model is for."""
-        task = self._desk.texts[self._chosen(ANY)].task
-        _ACTS_BY_TASK[task](self, exchange)
+        act = _ACTS_BY_TASK[self._desk.texts[self._chosen(ANY)].task]
+        if act is TeiRoute.embed and b'"source_sentence"' in exchange.body:
+            act = TeiRoute.similarity  # Hugging Face's client knows no other URL for it
+        act(self, exchange)
 
     def embed(self, exchange: Exchange) -> None:
         """One vector a text."""
         body = decode(exchange.body, EmbedBody)
-        errand = self._errand(
+        self._take(
+            exchange,
             EMBEDDERS,
             items_of(body.inputs),
             body.manner,
             output=partial(_vector_output, body),
             encode=partial(answers.vectors, body),
         )
-        self._desk.take(exchange, errand)
 
     def embed_all(self, exchange: Exchange) -> None:
         """One vector a token."""
         body = decode(exchange.body, EmbedBody)
-        errand = self._errand(
-            EMBEDDERS,
-            items_of(body.inputs),
-            body.manner,
-            output=_hidden_output,
-            encode=answers.states,
-        )
-        self._desk.take(exchange, errand)
+        items, encode = items_of(body.inputs), answers.states
+        self._take(exchange, EMBEDDERS, items, body.manner, output=_hidden_output, encode=encode)
 
     def embed_sparse(self, exchange: Exchange) -> None:
         """The words of the vocabulary that have a weight."""
         body = decode(exchange.body, EmbedBody)
-        errand = self._errand(SPARSE, items_of(body.inputs), body.manner, encode=answers.weights)
-        self._desk.take(exchange, errand)
+        items = items_of(body.inputs)
+        self._take(exchange, SPARSE, items, body.manner, encode=answers.weights)
 
     def predict(self, exchange: Exchange) -> None:
         """Classes by their scores."""
         body = decode(exchange.body, PredictBody)
         items, is_batch = sequences_of(body.inputs)
         encode = partial(answers.predictions, is_raw=body.raw_scores, is_batch=is_batch)
-        self._desk.take(exchange, self._errand(CLASSIFIERS, items, body.manner, encode=encode))
+        self._take(exchange, CLASSIFIERS, items, body.manner, encode=encode)
 
     def rerank(self, exchange: Exchange) -> None:
         """Texts by how well they answer a query."""
         body = decode(exchange.body, RerankBody)
-        pairs: list[Item] = [(body.query, text) for text in texts_of(body.texts, "texts")]
         encode = partial(answers.ranks, body)
-        self._desk.take(exchange, self._errand(RERANKERS, pairs, body.manner, encode=encode))
+        self._take(exchange, RERANKERS, pairs_of(body), body.manner, encode=encode)
 
     def similarity(self, exchange: Exchange) -> None:
         """How near texts are to one text."""
@@ -127,8 +127,7 @@ class TeiRoute:
         check_count(sentences, "sentences")
         items = items_of([body.inputs.source_sentence, *sentences])
         manner = (body.parameters or Cut()).manner
-        errand = self._errand(EMBEDDERS, items, manner, encode=answers.similarities)
-        self._desk.take(exchange, errand)
+        self._take(exchange, EMBEDDERS, items, manner, encode=answers.similarities)
 
     def tokenize(self, exchange: Exchange) -> None:
         """The tokens of texts, without any model."""
@@ -170,31 +169,43 @@ class TeiRoute:
     def _reader(self, exchange: Exchange) -> TextModel:
         return self._desk.check_model(exchange, self._chosen(ANY))
 
-    def _errand(
+    def _take(
         self,
+        exchange: Exchange,
         tasks: tuple[Task, ...],
         items: Sequence[Item],
         manner: Manner,
         *,
         output: Callable[[TextModel], str] | None = None,
         encode: Callable[[Gathering], Any],
-    ) -> Errand:
+    ) -> None:
+        """Have texts run by a model of one of these tasks.
+
+        Args:
+            exchange: The request.
+            tasks: The model must be for one of them.
+            items: The texts.
+            manner: How they are read.
+            output: Which output of the model is wanted; None for that of its task.
+            encode: From all that was gathered to the document that is answered.
+        """
+
         def checked(text: TextModel) -> str:
             if text.task not in tasks:
                 raise WrongTask(_WORDS[tasks])
             return text.output if output is None else output(text)
 
         answer = partial(answers.answer, encode, self._desk.now_ns)
-        return Errand(self._chosen(tasks), items, checked, answer, error_response, manner)
+        request = TextRequest(self._chosen(tasks), items, checked, answer, error_response, manner)
+        self._desk.take(exchange, request)
 
     def _chosen(self, tasks: tuple[Task, ...]) -> str:
         """Name of the model that is meant: the one in the URL, or the only one that will do."""
         texts = self._desk.texts
-        if self._model is not None:
-            if self._model not in texts:
-                raise UnknownModel(f"The model '{self._model}' does not exist or takes no texts")
-            return self._model
-        return only_one(texts, tasks)
+        if self._model is None:
+            return only_one(texts, tasks)
+        text_of(texts, self._model)
+        return self._model
 
 
 Act = Callable[[TeiRoute, Exchange], None]
@@ -240,8 +251,7 @@ def only_one(texts: Mapping[str, TextModel], tasks: tuple[Task, ...]) -> str:
 
 
 def _vector_output(body: EmbedBody, text: TextModel) -> str:
-    if body.dimensions is not None and body.dimensions != text.dimension:
-        check_dimensions(body.dimensions, text)
+    check_dimensions(body.dimensions, text)
     if not body.normalize and text.folder.is_normalised and text.hidden:
         return text.hidden  # what the model gives has length one already
     return text.output

@@ -27,7 +27,7 @@ def headers(gathering: Gathering, now_ns: int) -> bytes:
     """How long it took and how much it was; times in whole milliseconds, for a text on average."""
     begun_ns, count = gathering.terms.arrival_ns, len(gathering.rows)
     total_ms = _ms(now_ns - begun_ns)
-    characters = sum(_characters(item) for item in gathering.errand.items)
+    characters = sum(_characters(item) for item in gathering.request.items)
     lines = {
         "x-compute-type": "cpu",
         "x-compute-time": total_ms,

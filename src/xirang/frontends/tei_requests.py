@@ -10,6 +10,9 @@ from xirang.frontends.tei_errors import BatchTooLarge, EmptyBatch, WrongBody
 from xirang.frontends.texts import ITEMS_MAX
 from xirang.text.tokenizer import Manner
 
+PAIRED_CHARACTERS_MAX = 1 << 24
+"""A small body could ask for very much reading otherwise."""
+
 Direction = Literal["Left", "Right", "left", "right"]
 Input = str | list[str | int | list[int]]
 """A text, token ids, or a list of texts and lists of token ids."""
@@ -148,6 +151,22 @@ def sequences_of(inputs: PredictInput) -> tuple[list[Item], bool]:
         return _checked([_sequence(inputs)]), False
     check_count(inputs, "inputs")
     return _checked([_sequence(each if isinstance(each, list) else []) for each in inputs]), True
+
+
+def pairs_of(body: RerankBody) -> list[Item]:
+    """The query with each of the texts.
+
+    Raises:
+        XirangError: There are none, too many, or too much to read: the query counts each time.
+    """
+    texts = texts_of(body.texts, "texts")
+    characters = len(body.query) * len(texts) + sum(map(len, texts))
+    if characters > PAIRED_CHARACTERS_MAX:
+        raise BatchTooLarge(
+            f"the query with each of the texts has {characters} characters; "
+            f"expected at most {PAIRED_CHARACTERS_MAX}"
+        )
+    return [(body.query, text) for text in texts]
 
 
 def check_count(items: Sequence[Any], name: str) -> None:

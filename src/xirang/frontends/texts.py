@@ -13,10 +13,9 @@ from typing import TypeVar
 from xirang.core.event import Function
 from xirang.engine.call import Call
 from xirang.errors import TooBusy, UnknownModel, XirangError
-from xirang.frontends.budget import tightest
 from xirang.frontends.caller import caller_of
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Errand, Gathering, InvalidField, Item, Terms
+from xirang.frontends.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.frontends.keys import Keys
 from xirang.frontends.service import Service, TextModel
 from xirang.frontends.timing import Stopwatch, is_asked
@@ -66,29 +65,21 @@ class TextDesk:
             UnknownModel: It does not exist, or is for no texts.
         """
         caller_of(exchange, self._keys, name)
-        return self._found(name)
+        return text_of(self.texts, name)
 
     def now_ns(self) -> int:
         """The time, on the clock that budgets are kept by."""
         return self._service.now_ns()
 
-    def take(self, exchange: Exchange, errand: Errand) -> None:
+    def take(self, exchange: Exchange, request: TextRequest) -> None:
         """Take one request in; every item of it becomes a call of its own.
 
         Raises:
             XirangError: It cannot be served, and why.
         """
-        self._found(errand.model)
-        caller = caller_of(exchange, self._keys, errand.model)
-        terms = Terms(
-            tightest(None, exchange.headers),
-            caller.priority(0, exchange.headers),
-            caller.client,
-            caller.tenant,
-            caller.fast,
-            exchange.begun_ns,
-        )
-        gathering = Gathering(exchange, errand, terms)
+        text_of(self.texts, request.model)
+        caller = caller_of(exchange, self._keys, request.model)
+        gathering = Gathering(exchange, request, caller.terms(exchange))
         exchange.on_disconnect = gathering.stop
         try:
             self._read(gathering)
@@ -125,21 +116,15 @@ class TextDesk:
 
         future.add_done_callback(finish)
 
-    def _found(self, name: str) -> TextModel:
-        text = self.texts.get(name)
-        if text is None:
-            raise UnknownModel(f"The model '{name}' does not exist or takes no texts")
-        return text
+    def _read(self, gathering: Gathering) -> None:
+        request = gathering.request
+        text = text_of(self.texts, request.model)
+        gathering.text, gathering.output = text, request.output(text)
+        work = partial(read, request.items, text, request.manner)
+        self.aside(request.items, work, partial(self._submit, gathering), gathering.fail)
 
-    def _read(self, gathering: "Gathering") -> None:
-        errand = gathering.errand
-        text = self._found(errand.model)
-        gathering.text, gathering.output = text, errand.output(text)
-        work = partial(read, errand.items, text, errand.manner)
-        self.aside(errand.items, work, partial(self._submit, gathering), gathering.fail)
-
-    def _submit(self, gathering: "Gathering", rows: list[Tokens]) -> None:
-        text, model = gathering.text, gathering.errand.model
+    def _submit(self, gathering: Gathering, rows: list[Tokens]) -> None:
+        text, model = gathering.text, gathering.request.model
         if not gathering.is_over and self.texts.get(model) is not text:
             self._read(gathering)  # another has come meanwhile: these are not its tokens
             return
@@ -158,6 +143,18 @@ class TextDesk:
                 gathering.tickets.append(self._service.submit(call))
             except XirangError as error:
                 gathering.fail(error)
+
+
+def text_of(texts: Mapping[str, TextModel], name: str) -> TextModel:
+    """The text model of a name.
+
+    Raises:
+        UnknownModel: There is none.
+    """
+    text = texts.get(name)
+    if text is None:
+        raise UnknownModel(f"The model '{name}' does not exist or takes no texts")
+    return text
 
 
 def read(items: Sequence[Item], text: TextModel, manner: Manner) -> list[Tokens]:
@@ -185,7 +182,7 @@ def checked_ids(ids: list[int], text: TextModel) -> list[int]:
         InvalidField: The model does not know one of them.
     """
     if len(ids) > text.length_max:
-        raise TextTooLong(f"an item has {len(ids)} tokens; the model takes {text.length_max}")
+        raise TextTooLong(f"an item has {len(ids)} tokens; expected at most {text.length_max}")
     if min(ids) < 0 or max(ids) >= text.vocabulary_size:
         raise InvalidField(f"a token id is outside 0 to {text.vocabulary_size - 1}", "input")
     return list(ids)

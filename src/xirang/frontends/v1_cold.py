@@ -1,9 +1,7 @@
 """GET /v1/models: the list that OpenAI's clients ask for and the one that KServe's do, in one."""
 
 from collections.abc import Mapping
-from typing import Any
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -11,9 +9,8 @@ from starlette.routing import Route
 
 from xirang.errors import NotReady, UnknownModel
 from xirang.frontends import openai
+from xirang.frontends.documents import VERBS_NOT_POST, refused, told
 from xirang.frontends.service import Service, TextModel
-
-VERBS_NOT_POST = ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS"]
 
 
 def routes(service: Service, texts: Mapping[str, TextModel]) -> list[Route]:
@@ -26,7 +23,7 @@ def routes(service: Service, texts: Mapping[str, TextModel]) -> list[Route]:
 
     async def models(_: Request) -> Response:
         cards = [openai.model_card(name) for name in texts]
-        return _json({"object": "list", "data": cards, "models": list(service.model_names())})
+        return told({"object": "list", "data": cards, "models": list(service.model_names())})
 
     async def model(request: Request) -> Response:
         name = request.path_params["model"]
@@ -39,7 +36,7 @@ def routes(service: Service, texts: Mapping[str, TextModel]) -> list[Route]:
         if not is_ready:
             return _refused(NotReady(f"Model with name {name} is not ready."))
         card = openai.model_card(name) if name in texts else {}
-        return _json(card | {"name": name, "ready": True})
+        return told(card | {"name": name, "ready": True})
 
     async def wrong_verb(_: Request) -> Response:
         raise HTTPException(405, headers={"allow": "POST"})
@@ -53,11 +50,5 @@ def routes(service: Service, texts: Mapping[str, TextModel]) -> list[Route]:
     ]
 
 
-def _json(content: Any) -> Response:
-    return Response(orjson.dumps(content), media_type="application/json")
-
-
 def _refused(error: BaseException) -> Response:
-    status, headers, body = openai.error_response(error)
-    lines = (line.partition(b": ") for line in headers.split(b"\r\n") if line)
-    return Response(body, status, {name.decode(): value.decode() for name, _, value in lines})
+    return refused(*openai.error_response(error))

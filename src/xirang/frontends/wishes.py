@@ -2,42 +2,43 @@
 
 from typing import NamedTuple
 
+from xirang.errors import InvalidRequest
 from xirang.frontends import explaining, timing
 from xirang.frontends.budget import tightest
-from xirang.frontends.caller import Caller, asked_in, caller_of
+from xirang.frontends.caller import asked_in, caller_of
 from xirang.frontends.compression import preferred
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.keys import Keys
+from xirang.frontends.keys import Grant, Keys
 
 
 class Wishes(NamedTuple):
     """Of all requests with the same headers on one connection.
 
     Attributes:
-        caller: Who sends them.
-        client: A number that stands for the caller.
+        client: A number that stands for whoever sends them.
         tenant: Name of its key; empty without keys.
         fast: Whether its requests take the fast lane; None: their priority and budget decide.
+        grant: What its key allows; None where the server asks for no keys.
         priority: In a header; 0 for none.
         budget_ns: The tightest in the headers; None for none.
+        head_length: Bytes of JSON before the binary tensors; None when all is JSON.
         is_timed: The answer shall say where the time went.
         is_explained: And why it came when it came.
         coding: Of the answer's body; None for none.
+        is_more: Whether there are any wishes for the answer, but for the time.
     """
 
-    caller: Caller
     client: int
     tenant: str
     fast: bool | None
+    grant: Grant | None
     priority: int
     budget_ns: int | None
+    head_length: int | None
     is_timed: bool
     is_explained: bool
     coding: str | None
-
-    def priority_of(self, asked: int) -> int:
-        """The priority of a request whose body asks for this one, or for none with 0."""
-        return self.caller.granted(asked or self.priority)
+    is_more: bool
 
     def budget_of(self, asked_ns: int | None) -> int | None:
         """The budget of a request whose body asks for this one, or for none."""
@@ -56,15 +57,30 @@ def wishes_of(exchange: Exchange, keys: Keys | None, model: str) -> Wishes:
     """
     headers = exchange.headers
     caller = caller_of(exchange, keys, model)
+    head_length = headers.get(b"inference-header-content-length")
     accepted = headers.get(b"accept-encoding")
+    coding = None if accepted is None else preferred(accepted)
+    is_explained = explaining.is_asked(exchange)
     return Wishes(
-        caller,
         caller.client,
         caller.tenant,
         caller.fast,
+        caller.grant,
         asked_in(headers),
         tightest(None, headers),
+        None if head_length is None else _length(head_length),
         timing.is_asked(exchange),
-        explaining.is_asked(exchange),
-        None if accepted is None else preferred(accepted),
+        is_explained,
+        coding,
+        is_explained or coding is not None,
     )
+
+
+def _length(header: bytes) -> int:
+    try:
+        return int(header)
+    except ValueError:
+        raise InvalidRequest(
+            "Inference-Header-Content-Length must be a number, the size of the JSON head, "
+            f"got {header.decode('latin-1')!r}"
+        ) from None

@@ -67,7 +67,7 @@ class Guard(Protocol):
     """Somebody who hands out addresses of an arena."""
 
     def leave(self) -> bool:
-        """Forget the arena; false if something still lives there, for then it has to stay."""
+        """Forget the arena; false if something still lives or runs there: it has to stay."""
         ...
 
 
@@ -80,7 +80,7 @@ class HostArena:
 
     Attributes:
         base_address: Of its first byte, at the start of a page.
-        reserved_bytes: How far it can ever reach.
+        reserved_bytes: How far it can ever reach; nowhere once it is closed.
         pinned_bytes: Pages below this are never given back: something outlived its run there.
     """
 
@@ -140,6 +140,7 @@ class HostArena:
         else:
             _haunted.append(self._bytes)
         self._bytes = self._bytes[:0].copy()
+        self.reserved_bytes = 0
 
     def __del__(self) -> None:
         """Nobody has to remember to close it."""

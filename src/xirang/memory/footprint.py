@@ -148,9 +148,7 @@ class NativeFootprint:
         return is_so
 
     def told(self, room: InstanceRoom, traffic: Traffic | None) -> None:
-        """A run went otherwise than planned, or was recorded."""
-        if room.is_planned:
-            return
+        """A run went otherwise than planned, and this is what was recorded of it."""
         if traffic is None or self._thread is not None:
             # Another known way may be the right one; else the next run shows what there is.
             variants = self._variants

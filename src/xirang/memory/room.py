@@ -47,7 +47,7 @@ class Plans(Protocol):
         ...
 
     def told(self, room: "InstanceRoom", traffic: Traffic | None) -> None:
-        """A run went otherwise than planned, or was recorded."""
+        """A run went otherwise than planned, and this is what was recorded of it."""
         ...
 
 
@@ -141,11 +141,12 @@ class InstanceRoom:
             lease_bytes: What the pool granted.
         """
         self.rows, self.length = rows, length
-        self._taken, self._lease_bytes = 0, lease_bytes
+        self._taken = 0
+        self.extend(lease_bytes)
 
     def extend(self, lease_bytes: int) -> None:
         """The run may take so many bytes instead; its inputs stay where they are."""
-        self._lease_bytes = lease_bytes
+        self._lease_bytes = min(lease_bytes, self._ground.arena.reserved_bytes)
 
     def take(self, shape: Sequence[int], dtype: Any) -> Array:
         """An input of the run, not filled yet; like `numpy.empty` where it finds no room."""
@@ -183,11 +184,11 @@ class InstanceRoom:
             outputs = _run_apart(executable, inputs, wanted)
         finally:
             ground.end()
+            traffic = ground.heard() if is_recorded else None
             self.peak_bytes = told.reach_bytes + told.spilled_bytes
-            count = 0 if structure is None else structure.count
-            self.is_planned = told.hits == told.requests == count
-            if is_recorded or not self.is_planned:
-                plans.told(self, ground.heard() if is_recorded else None)
+            self.is_planned = structure is not None and told.hits == told.requests
+        if not self.is_planned:  # one that raised has shown but a part of its way
+            plans.told(self, traffic)
         return outputs
 
 
@@ -199,7 +200,10 @@ def run_alone(
         return runnable.run(inputs, wanted)
     own: OwnGround | None = getattr(_thread, "own", None)
     if own is None:
-        own = _thread.own = OwnGround(library)
+        try:
+            own = _thread.own = OwnGround(library)
+        except NoMemory:  # where not even addresses are free, the allocator asks the system
+            return runnable.run(inputs, wanted)
     return own.run(runnable, inputs, wanted)
 
 

@@ -12,12 +12,13 @@ from xirang.core.memory.law import Regime
 from xirang.core.memory.planner import Planner
 from xirang.core.memory.validate import fault_of
 from xirang.memory.native.library import Library, Slots
+from xirang.memory.native.search import search_in
 from xirang.tensors.tensor import Array
 
 ALIGNMENT = 64
 """Blocks begin at cache lines; the native part rounds sizes in the same way."""
 
-STEPS = 400_000
+STEPS = 8_000_000
 """Work for one plan at load: a tenth of a second on a quiet core."""
 
 
@@ -44,7 +45,7 @@ class Structure:
             steps_max: Work for the plan.
         """
         lifetimes = regime.lifetimes(rows, length).aligned(ALIGNMENT)
-        planner = Planner(lifetimes)
+        planner = Planner(lifetimes, search=search_in(library))
         while planner.steps < steps_max and planner.advance():
             pass
         plan = planner.plan

@@ -49,6 +49,17 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
+    def add_even(self, last: float, times: int) -> None:
+        """Count so many values that follow each other at even distances, from 0 to the last."""
+        first = bisect_left(self.bounds, last / times)
+        below = 0
+        for number in range(first, bisect_left(self.bounds, last)):
+            upto = int(self.bounds[number] * times / last)
+            self.counts[number] += upto - below
+            below = upto
+        self.counts[bisect_left(self.bounds, last)] += times - below
+        self.total += last * (times + 1) / 2
+
     def exemplify(self, value: float, trace: str, unix_ms: int) -> None:
         """A value that was counted has a trace that tells more of it."""
         self.exemplars[bisect_left(self.bounds, value)] = Exemplar(value, trace, unix_ms)

@@ -6,7 +6,7 @@ query of its URL.
 
 import logging
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from time import gmtime, strftime
 from typing import Any, Literal, TextIO
@@ -26,7 +26,12 @@ IDENTITY = b"x-request-id"
 TEXT_MAX = 200
 """Names that come with a request may be long; so much of them is told."""
 
-_KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+_KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {
+    "message",
+    "asctime",
+    "taskName",
+    "color_message",  # uvicorn's, for terminals
+}
 
 Fields = dict[str, Any]
 
@@ -77,7 +82,12 @@ class LogHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take it; its arguments may change later, so it is put into words here."""
-        self._outlet.put(fields_of(record))
+        try:
+            fields = fields_of(record)
+        except Exception:  # its arguments do not fit its words
+            self.handleError(record)
+            return
+        self._outlet.put(fields)
         self._outlet.hurry()
 
 
@@ -150,7 +160,7 @@ def fields_of_request(sighting: Sighting, *, epoch_ns: int) -> Fields:
     return fields
 
 
-def identity_of(headers: Any) -> Fields:
+def identity_of(headers: Mapping[bytes, bytes]) -> Fields:
     """By what a request is known to others: its own id, and that of its trace."""
     fields: Fields = {}
     identity = headers.get(IDENTITY)
@@ -168,11 +178,15 @@ def _time(unix_ns: int) -> str:
 
 
 def _json(fields: Fields) -> str:
-    return orjson.dumps(fields, default=str, option=orjson.OPT_APPEND_NEWLINE).decode()
+    try:
+        return orjson.dumps(fields, default=str, option=orjson.OPT_APPEND_NEWLINE).decode()
+    except TypeError:  # a number too large, a text that is none
+        plain = {str(name): _readable(value) for name, value in fields.items()}
+        return orjson.dumps(plain, option=orjson.OPT_APPEND_NEWLINE).decode()
 
 
 def _text(fields: Fields) -> str:
-    told = dict(fields)
+    told = {name: _readable(value) for name, value in fields.items()}
     head = [told.pop(name) for name in ("time", "level", "logger", "message")]
     exception = told.pop("exception", None)
     more = "".join(f" {name}={_word(value)}" for name, value in told.items())
@@ -180,19 +194,16 @@ def _text(fields: Fields) -> str:
     return lines if exception is None else f"{lines}{exception}\n"
 
 
-def _word(value: object) -> str:
-    text = str(value)
-    return (
-        text
-        if text and text.isprintable() and " " not in text and '"' not in text
-        else _quoted(text)
-    )
+def _readable(value: object) -> str:
+    """Any value as text that can be written."""
+    return str(value).encode(errors="replace").decode()
+
+
+def _word(text: str) -> str:
+    is_plain = text and text.isprintable() and " " not in text and '"' not in text
+    return text if is_plain else orjson.dumps(text).decode()
 
 
 def _plain(text: str) -> str:
     """A message that stays one line, whatever came with a request."""
     return text.replace("\r", "\\r").replace("\n", "\\n")
-
-
-def _quoted(text: str) -> str:
-    return orjson.dumps(text).decode()

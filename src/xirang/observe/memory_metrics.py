@@ -1,6 +1,8 @@
 """The memory pool on the metrics page: what each model has of it, and what happened to that."""
 
 from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
 
 from xirang.core.snapshot import MemorySnapshot, ShareSnapshot
 from xirang.observe.exposition import Page, labels_of
@@ -23,6 +25,12 @@ _PEAKS: dict[str, tuple[str, Callable[[ShareSnapshot], int]]] = {
     ),
     "xirang_memory_real_bytes": ("What the largest run so far took.", lambda s: s.real_bytes),
 }
+
+
+def memory_as_json(memory: MemorySnapshot) -> dict[str, Any]:
+    """The pool and each share, in bytes, and what happened to them."""
+    shares = [asdict(share) | {"counts": dict(share.counts)} for share in memory.shares]
+    return asdict(memory) | {"shares": shares}
 
 
 def write_memory(page: Page, memory: MemorySnapshot | None) -> None:

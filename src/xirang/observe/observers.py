@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
 
 from xirang.config import Config
 from xirang.core.event import Function
@@ -107,7 +106,7 @@ def headers_of(pairs: tuple[str, ...]) -> dict[str, str]:
     Raises:
         InvalidSetting: One is not of that form.
     """
-    headers: dict[str, Any] = {}
+    headers: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():

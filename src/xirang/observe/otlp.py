@@ -76,7 +76,7 @@ def export_request(
 
 def _span(span: Span) -> bytes:
     context = span.context
-    parts = [_place(context, state_field=3)]
+    parts = [_place(context)]
     if context.parent_id:
         parts.append(_field(4, context.parent_id))
     parts.append(_text(5, span.name))
@@ -86,15 +86,16 @@ def _span(span: Span) -> bytes:
     for name, at_ns in span.events:
         before, after = _around_time(name)
         parts += (before, _TIME.pack(at_ns), after)
-    parts += [_field(13, _place(link, state_field=3)) for link in span.links]
+    parts += [_field(13, _place(link)) for link in span.links]
     if span.status:
         parts.append(b"\x7a\x02\x18%c" % span.status)
     return b"".join(parts)
 
 
-def _place(context: TraceContext, *, state_field: int) -> bytes:
+def _place(context: TraceContext) -> bytes:
+    """The first fields of a span and of a link, which have the same numbers."""
     place = b"\x0a\x10" + context.trace_id + b"\x12\x08" + context.span_id
-    return place + _text(state_field, context.state) if context.state else place
+    return place + _text(3, context.state) if context.state else place
 
 
 @lru_cache(KEPT_MAX)

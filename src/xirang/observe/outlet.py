@@ -99,4 +99,8 @@ class Outlet(Generic[T]):
     def _empty(self) -> None:
         items = self._items
         if items:
-            self._hand_on([items.popleft() for _ in range(len(items))])
+            taken = [items.popleft() for _ in range(len(items))]
+            try:
+                self._hand_on(taken)
+            except Exception:  # whatever was wrong with these is not wrong with the next ones
+                self.tally.failed += len(taken)

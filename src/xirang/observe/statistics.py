@@ -13,7 +13,7 @@ from xirang.observe.histogram import SPANS_NS, Histogram, spans
 from xirang.observe.machine import Machine
 from xirang.observe.outlet import Tally
 
-STAGES = ("queue", "assemble", "run", "split")
+STAGES = ("receive", "queue", "assemble", "run", "split", "send")
 
 BATCH_BOUNDS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 RATIO_BOUNDS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
@@ -124,21 +124,25 @@ class ModelStatistics:
         return [request for request in event.run.requests if request.id not in guilty]
 
     def _add_requests(self, served: Sequence[Request], start_ns: int, end_ns: int) -> None:
-        # The one loop that a request costs anything in: no calls but two of bisect.
-        took, queued = self.request_seconds, self.stages["queue"]
-        took_counts, queued_counts = took.counts, queued.counts
-        arrivals_ns = rows = late = 0
+        # The one loop that a request costs anything in: no calls but three of bisect.
+        took, came, queued = self.request_seconds, self.stages["receive"], self.stages["queue"]
+        took_counts, came_counts, queued_counts = took.counts, came.counts, queued.counts
+        arrivals_ns = entries_ns = rows = late = 0
         for request in served:
             arrival_ns = request.arrival_ns
+            entered_ns = request.entered_ns or arrival_ns
             took_counts[bisect_left(SPANS_NS, end_ns - arrival_ns)] += 1
-            queued_counts[bisect_left(SPANS_NS, start_ns - arrival_ns)] += 1
+            came_counts[bisect_left(SPANS_NS, entered_ns - arrival_ns)] += 1
+            queued_counts[bisect_left(SPANS_NS, start_ns - entered_ns)] += 1
             arrivals_ns += arrival_ns
+            entries_ns += entered_ns
             rows += request.rows
             if request.deadline_ns < end_ns:
                 late += 1
         count = len(served)
         took.total += count * end_ns - arrivals_ns
-        queued.total += count * start_ns - arrivals_ns
+        came.total += entries_ns - arrivals_ns
+        queued.total += count * start_ns - entries_ns
         self.rows += rows
         self.late += late
         self.on_time += count - late
@@ -258,6 +262,11 @@ class Statistics:
         """No event will come from these any more; what was counted stays."""
         del self._of_lanes[lanes]
         self.costs.drop_lanes(lanes)
+
+    def note_sent(self, lanes: str, count: int, span_ns: int) -> None:
+        """So many results of a run were handed to their connections, one by one, in this time."""
+        if count:
+            self._of_lanes[lanes].stages["send"].add_even(max(1, span_ns), count)
 
     def note_faults(self, lanes: str, *, stalled: int, restarted: int) -> None:
         """So many instances hang, and so many processes more took the place of another."""

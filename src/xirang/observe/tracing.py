@@ -176,11 +176,14 @@ class HttpCollector:
         self._headers = {"content-type": "application/x-protobuf", **headers}
 
     def send(self, body: bytes) -> None:
-        """Post a request; a connection that was closed meanwhile is opened again."""
+        """Post a request; a connection that was closed meanwhile is opened again.
+
+        Raises:
+            OSError: The collector cannot be reached, or refuses it.
+        """
         try:
             status = self._post(body)
-        except (http.client.HTTPException, ConnectionError):
-            self._connection.close()
+        except ConnectionError:
             status = self._post(body)
         if status >= 300:
             raise ConnectionError(f"the collector answers {status}")
@@ -190,6 +193,7 @@ class HttpCollector:
         self._connection.close()
 
     def _post(self, body: bytes) -> int:
+        """The status of the answer; after an error the connection is closed."""
         try:
             self._connection.request("POST", self._path, body, self._headers)
             with self._connection.getresponse() as response:

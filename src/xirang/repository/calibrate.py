@@ -53,10 +53,25 @@ def calibrate(
     Returns:
         None for a model that allocates as it likes.
     """
-    if not isinstance(inner, OnnxExecutable) or inner.library is None:
+    if not isinstance(inner, OnnxExecutable):
         return None
+    found = None
+    if inner.library is not None:
+        found = _found(model, inner, inner.library, lengths_run=lengths_run, clock=clock)
+    inner.trim()
+    return found
+
+
+def _found(
+    model: Model,
+    inner: OnnxExecutable,
+    library: Library,
+    *,
+    lengths_run: Sequence[Sequence[int]],
+    clock: Clock,
+) -> NativeFootprint | None:
     begun_ns = clock.now_ns()
-    signature, library = model.signature, inner.library
+    signature = model.signature
     sizes: list[Size] = []
     samples: list[Traced] = []
     for size in _sizes(signature, lengths_run):

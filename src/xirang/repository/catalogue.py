@@ -19,6 +19,7 @@ from xirang.config import Config
 from xirang.engine.clock import MonotonicClock
 from xirang.engine.engine import Engine
 from xirang.engine.lifecycle import State
+from xirang.engine.model import Model
 from xirang.errors import InvalidRequest, InvalidSetting, NotReady, UnknownModel
 from xirang.repository.costs import keep
 from xirang.repository.ensembles import Ensembles
@@ -83,6 +84,7 @@ class Catalogue:
         self._farewells: set[asyncio.Task[None]] = set()
         self._look()
         engine.roster.others = self._names
+        engine.keeper = self._evicted
 
     async def open(self) -> None:
         """Load what is to be served from the start."""
@@ -347,6 +349,14 @@ class Catalogue:
         old = self._serving[name].pop(version)
         self._tell_texts(name)
         self._say_farewell(self._engine.unload(name, str(version)), old, reason=reason)
+
+    def _evicted(self, model: Model) -> bool:
+        """Serve a version no more because others need its memory; false if it is none of ours."""
+        version = int(model.version) if model.version.isdigit() else 0
+        if version not in self._serving.get(model.name, {}):
+            return False
+        self._let_go(model.name, version)
+        return True
 
     def _tell_texts(self, name: str) -> None:
         serving = self._serving[name]

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xirang.backends.executable import Executable, takes_lists
@@ -112,6 +112,22 @@ def load(
         raise
 
 
+def check_readers(loaded: Sequence[Loaded]) -> None:
+    """Hold the stand-ins of text models against them: they get tokens that they did not make.
+
+    Raises:
+        InvalidSetting: One makes other tokens of the same text.
+    """
+    texts = {each.model.name: each.text for each in loaded}
+    for each in loaded:
+        other = texts.get(each.model.stand_in)
+        if each.text is not None and other is not None and not each.text.reads_as(other):
+            raise InvalidSetting(
+                f"degrade_to of '{each.model.name}' is '{other.name}', which has another tokenizer "
+                "or default prompt; expected one that reads texts alike"
+            )
+
+
 def _examined(
     source: Source,
     settings: ModelSettings,
@@ -178,7 +194,8 @@ def _examined(
     _prepare(model, found, settings, clock)
     inner = executable if is_rewritten else opened.inner
     footprint = calibrate(model, inner, lengths_run=found.lengths_run, clock=clock)
-    model.claim = claim_of(footprint, settings, weights=source.path)
+    if not model.shapes.is_ragged:  # such runs lie end to end, in memory of their own
+        model.claim = claim_of(footprint, settings, weights=source.path)
     return Loaded(model, text, learned, cost_kind, findings)
 
 

@@ -88,6 +88,7 @@ def plan_of(
         else None,
         length_max=length_bound,
         can_crop=settings.crop,
+        optional=frozenset(getattr(executable, "optional", ())),
         is_ragged=can_batch and (findings.is_packed or _takes_lists(executable)),
     )
     pads_itself = shapes.is_ragged and takes_requests(executable)

@@ -30,6 +30,11 @@ NUMPY_TYPES: dict[str, np.dtype[Any]] = {
 DATATYPES: dict[np.dtype[Any], str] = {v: k for k, v in NUMPY_TYPES.items()}
 
 
+def data_type_of(datatype: str) -> str:
+    """A datatype as Triton's model configurations write it, such as `TYPE_FP32`."""
+    return "TYPE_STRING" if datatype == "BYTES" else f"TYPE_{datatype}"
+
+
 class Tensor(msgspec.Struct, gc=False):
     """One input of one request.
 

@@ -150,6 +150,11 @@ class TextModel:
         encoding = self._tokenizer.post_process(*parts)
         return Tokens(encoding.ids, encoding.type_ids)
 
+    def reads_as(self, other: "TextModel") -> bool:
+        """Whether another model makes the same tokens of every text."""
+        is_same: bool = self._tokenizer.to_str() == other._tokenizer.to_str()
+        return is_same and self.prompt(None) == other.prompt(None)
+
     def prompt(self, name: str | None) -> str:
         """What is put before a text.
 

@@ -92,3 +92,31 @@ def test_runs_that_are_filled_up_are_cut_where_a_size_is_full():
     assert sorted(len(run) for run in runs) == [1, 8]
     paid_ns = COST.predict_ns(rows=1, length=8) + COST.predict_ns(rows=8, length=8)
     assert cost_ns == pytest.approx(paid_ns, rel=1e-6)
+
+
+def within(total):
+    """So many padded elements fit in memory."""
+    return lambda length: total // length
+
+
+@pytest.mark.parametrize("total", [7, 24, 60, 1000])
+def test_memory_bounds_runs_as_elements_do(total):
+    lengths, counts = [4, 8, 12], [5, 4, 3]
+    requests = [
+        request(i, length=n)
+        for i, n in enumerate(n for n, c in zip(lengths, counts, strict=True) for _ in range(c))
+    ]
+    found = by_length(requests, lengths, counts, policy=Policy(), cost=COST, fitting=within(total))
+    bounded = Policy(elements_max=total)
+    assert found == by_length(requests, lengths, counts, policy=bounded, cost=COST)
+
+
+@pytest.mark.parametrize("total", [7, 24, 60, 1000])
+def test_memory_bounds_first_come_runs(total):
+    requests = [request(i, length=n) for i, n in enumerate((4, 12, 8, 4, 12, 8, 8))]
+    policy = Policy(batching=Batching.FIRST_COME)
+    (found,) = in_order(requests, policy=policy, fitting=within(total))
+    for run in found:
+        rows, longest = len(run), max(r.length for r in run)
+        assert rows == 1 or rows * longest <= total
+    assert [r for run in found for r in run] == requests

@@ -5,7 +5,7 @@ from itertools import combinations, pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from xirang.core.batching.shaping import filled, partition_table, segment
+from xirang.core.batching.shaping import emptied, filled, partition_table, segment
 
 HISTOGRAMS = st.dictionaries(st.integers(1, 60), st.integers(1, 50), min_size=1, max_size=9)
 
@@ -101,3 +101,10 @@ def test_nothing_waits_and_nothing_is_cut():
 def test_a_full_size_is_filled_before_another_is_begun():
     cuts = partition_table([5] * 9, [1] * 9, cost_ns=cost_ns, sizes=(1, 8))
     assert sorted(stop - start for start, stop in cuts) == [1, 8]
+
+
+@given(st.integers(0, 40), st.lists(st.integers(1, 30), max_size=5).map(sorted))
+def test_what_is_emptied_is_the_most_that_is_filled_up_within_a_size(size, sizes):
+    most = emptied(size, sizes)
+    fitting = [n for n in range(1, size + 1) if filled(n, sizes) <= size]
+    assert most == max(fitting, default=0)

@@ -4,11 +4,12 @@ import pytest
 from tests.support.core import MS, request
 
 from xirang.core.queueing.lane import Lane
+from xirang.core.queueing.shares import Share
 from xirang.core.snapshot import LaneSnapshot
 
 
 def filled():
-    lane = Lane(priority=2, cost_class=5)
+    lane = Lane(priority=2, cost_class=5, share=Share())
     requests = [request(i, at_ms=i, rows=i + 1) for i in range(3)]
     for waiting in requests:
         lane.push(waiting)

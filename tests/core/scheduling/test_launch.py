@@ -3,7 +3,14 @@
 import pytest
 
 from xirang.core.run import Trigger
-from xirang.core.scheduling.launch import Candidate, Launch, Waiting, next_launch, window_ns
+from xirang.core.scheduling.launch import (
+    EARLY_NS,
+    Candidate,
+    Launch,
+    Waiting,
+    next_launch,
+    window_ns,
+)
 
 FAR = 10**9
 PLENTY = 1.0  # company: one request a nanosecond
@@ -97,3 +104,18 @@ def test_the_one_whose_time_comes_first_goes_even_if_it_is_less_urgent():
 def test_window(patience, slack_ns, window_ns_max, expected):
     window = window_ns(patience=patience, slack_ns=slack_ns, window_ns_max=window_ns_max)
     assert window == expected
+
+
+@pytest.mark.parametrize(
+    ("trigger", "wait_ns", "early_ns"),
+    [
+        (Trigger.WINDOW, 100 * EARLY_NS, EARLY_NS),
+        (Trigger.WINDOW, 80, 10),  # of a short window only a part
+        (Trigger.WINDOW, 0, 0),
+        (Trigger.DEADLINE, 100 * EARLY_NS, 0),  # whoever is waited for here needs every instant
+    ],
+)
+def test_only_the_last_bit_of_a_window_is_not_waited_for(trigger, wait_ns, early_ns):
+    launch = Launch(10**9, "m", trigger, wait_ns)
+    assert launch.is_due(10**9 - early_ns)
+    assert not launch.is_due(10**9 - early_ns - 1)

@@ -85,7 +85,7 @@ def test_it_is_refused_as_by_triton(text, message):
         ("batch_input { }", "batch_input"),
         ("model_operations { }", "model_operations"),
         ("model_repository_agents { }", "model_repository_agents"),
-        ("input { name: 'x' optional: true }", "optional inputs and shape tensors: x"),
+        ("input { name: 'x' is_shape_tensor: true }", "shape tensors: x"),
     ],
 )
 def test_what_would_change_answers_is_refused_and_named(text, block):
@@ -135,6 +135,15 @@ def test_a_file_may_have_another_name(tmp_path):
     [
         ("platform: 'nosuch'", "unexpected platform type 'nosuch' for m"),
         ("backend: 'tensorrt'", "unable to find backend library for backend 'tensorrt'"),
+        (
+            "backend: 'onnxruntime' input { name: 'x' optional: true }",
+            "model 'm' asks for what is not served: optional inputs: x",
+        ),
+        (
+            "backend: 'python' model_transaction_policy { decoupled: true } "
+            "response_cache { enable: true }",
+            "model 'm' asks for what is not served: response_cache",
+        ),
         (
             "backend: 'onnxruntime' model_transaction_policy { decoupled: true }",
             "model 'm' asks for what is not served: model_transaction_policy",

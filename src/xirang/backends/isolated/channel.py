@@ -7,6 +7,7 @@ ever unpickled.
 import errno
 import os
 import socket
+import struct
 import sys
 import threading
 from collections import deque
@@ -20,6 +21,9 @@ CHUNK_BYTES = 1 << 14
 """Room for most messages; what is longer comes in chunks."""
 
 _CONTROL_BYTES = socket.CMSG_SPACE(4)
+_TRUNCATED = int(socket.MSG_CTRUNC)
+_TIME = struct.Struct("@ll")
+"""Seconds and microseconds, as the system has them."""
 
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
@@ -36,7 +40,7 @@ class Channel:
         self._sending = threading.Lock()
         self._encode = msgspec.msgpack.Encoder().encode_into
         self._outgoing = bytearray()
-        self._incoming = bytearray()
+        self._incoming = b""
         self._descriptors: deque[int] = deque()
         self._timeout_s: float | None = None
 
@@ -50,15 +54,19 @@ class Channel:
 
     def wait_at_most(self, timeout_s: float) -> None:
         """From now on nobody waits longer for the other side than this."""
-        if timeout_s != self._timeout_s:
-            self._end.settimeout(timeout_s)
-            self._timeout_s = timeout_s
+        if timeout_s == self._timeout_s:
+            return
+        # The system keeps the time: Python's own timeout would cost a system call each time.
+        seconds, rest = divmod(max(1, int(timeout_s * 1e6)), 1_000_000)
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            self._end.setsockopt(socket.SOL_SOCKET, option, _TIME.pack(seconds, rest))
+        self._timeout_s = timeout_s
 
     def send(self, message: Message, descriptor: int | None = None) -> None:
         """Send a message, perhaps with a descriptor, which is closed on this side.
 
         Raises:
-            OSError: The other side is gone.
+            OSError: The other side is gone, or does not listen.
         """
         with self._sending:
             data = self._outgoing
@@ -83,24 +91,27 @@ class Channel:
             OSError: Its descriptor did not come through: this process has too many.
             msgspec.MsgspecError: It is no message.
         """
-        body = self._incoming
+        body = self._incoming or self._more()
         while len(body) < LENGTH_BYTES or len(body) < (end := LENGTH_BYTES + _length(body)):
-            self._more()
+            body += self._more()
         message: Message = _DECODER.decode(memoryview(body)[LENGTH_BYTES:end])
         self._incoming = body[end:]
         # A descriptor comes with a message's first byte at the latest, and they come in order.
         has_one = getattr(message, "size_bytes", 0) > 0
         return message, self._descriptors.popleft() if has_one and self._descriptors else None
 
-    def _more(self) -> None:
-        data, ancillary, flags, _ = self._end.recvmsg(CHUNK_BYTES, _CONTROL_BYTES)
-        if flags & socket.MSG_CTRUNC:
+    def _more(self) -> bytes:
+        try:
+            data, ancillary, flags, _ = self._end.recvmsg(CHUNK_BYTES, _CONTROL_BYTES)
+        except BlockingIOError:
+            raise TimeoutError("nothing came in time") from None
+        if flags & _TRUNCATED:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
         for _, _, descriptor in ancillary:
             self._descriptors.append(int.from_bytes(descriptor, sys.byteorder))
         if not data:
             raise EOFError("the other side closed the channel")
-        self._incoming += data
+        return data
 
     def close(self) -> None:
         """Speak no more."""
@@ -109,5 +120,5 @@ class Channel:
             os.close(self._descriptors.popleft())
 
 
-def _length(body: bytearray) -> int:
+def _length(body: bytes) -> int:
     return int.from_bytes(body[:LENGTH_BYTES], "little")

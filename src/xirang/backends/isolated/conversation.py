@@ -33,6 +33,7 @@ class Conversation:
 
     Attributes:
         is_in_run: Whether the server listens to what the model wants of it.
+        is_shared: Whether threads of the model may want something.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -44,6 +45,7 @@ class Conversation:
         self._told: dict[int, tuple[OtherTold, int | None]] = {}
         self._numbers = count(1)
         self.is_in_run = False
+        self.is_shared = False
 
     def next_task(self) -> Task:
         """What the server wants next.
@@ -51,6 +53,10 @@ class Conversation:
         Raises:
             EOFError: It is gone.
         """
+        if not self.is_shared:
+            message, descriptor = self._channel.receive()
+            assert isinstance(message, Load | Ask | AskEach)
+            return message, descriptor
         self._wait(lambda: bool(self._tasks))
         return self._tasks.popleft()
 

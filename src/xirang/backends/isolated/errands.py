@@ -86,6 +86,7 @@ class Errands:
         self._open.clear()
         if self._ear is not None:
             self._ear.close()
+            self._bell.close()
 
     def _listen(self) -> None:
         self._answers: SimpleQueue[tuple[int, Responded]] = SimpleQueue()
@@ -114,6 +115,10 @@ class Bell:
 
     def __init__(self, mouth: socket.socket) -> None:
         self._mouth = mouth
+
+    def close(self) -> None:
+        """Nobody listens any more."""
+        self._mouth.close()
 
     def __call__(self) -> None:
         """Ring; what is not heard yet need not be rung again."""

@@ -58,7 +58,7 @@ class IsolatedExecutable:
         Raises:
             InvalidSetting: The model cannot be loaded, and why.
         """
-        self._load = load
+        self._load = msgspec.structs.replace(load, tells_memory=resident_bytes_max > 0)
         self._resident_bytes_max = resident_bytes_max
         self._closing = threading.Event()
         self._changed = threading.Condition()
@@ -81,6 +81,7 @@ class IsolatedExecutable:
         self.is_packed = loaded.is_packed
         self.takes_requests = loaded.takes_requests
         self.is_decoupled = loaded.is_decoupled
+        self.optional = loaded.optional
         self.declared = loaded.declared
 
     def grow(self, count: int) -> Loaded:

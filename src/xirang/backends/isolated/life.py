@@ -25,7 +25,7 @@ from xirang.backends.isolated.messages import (
     Told,
     ToldEach,
 )
-from xirang.backends.isolated.segment import Named, Placed, Segment, mapped, size_of, written
+from xirang.backends.isolated.segment import Named, Outbox, Segment, mapped
 from xirang.backends.requests import Asked, Line, Responded, error_of
 from xirang.errors import InvalidRequest, InvalidSetting
 from xirang.tensors.split import RowsMismatchError
@@ -80,7 +80,7 @@ class Life:
                 ours.close()
                 raise
         self._channel = Channel(ours)
-        self._inputs: Segment | None = None
+        self._inputs = Outbox()
         self._outputs: Segment | None = None
         self.resident_bytes = 0
         self.runs = 0
@@ -110,7 +110,7 @@ class Life:
             Exception: What the model raised.
         """
         self._channel.wait_at_most(timeout_s)
-        placed, size_bytes, descriptor = self._place(arrays)
+        placed, size_bytes, descriptor = self._inputs.put(arrays)
         answer = self._ask(Ask(placed, size_bytes, list(wanted), is_list), descriptor, None)
         return self._outcome(answer, is_new=size_bytes > 0)
 
@@ -125,7 +125,7 @@ class Life:
         """
         self._channel.wait_at_most(timeout_s)
         arrays = [named for request in requests for named in request.inputs.items()]
-        placed, size_bytes, descriptor = self._place(arrays)
+        placed, size_bytes, descriptor = self._inputs.put(arrays)
         ones = [One(len(each.inputs), list(each.wanted), each.about) for each in requests]
         answer = self._ask(AskEach(placed, size_bytes, ones), descriptor, line)
         outputs = self._outcome(answer, is_new=size_bytes > 0)
@@ -141,19 +141,11 @@ class Life:
             begin = end
         return results
 
-    def _place(self, arrays: Sequence[Named]) -> tuple[list[Placed], int, int | None]:
-        """Where inputs lie now, the size of their segment if it is new, and its descriptor."""
-        if self._inputs is not None and size_of(arrays) <= self._inputs.size_bytes:
-            return self._inputs.write(arrays), 0, None
-        segment, placed, descriptor = written(arrays)
-        self._inputs = segment
-        return placed, segment.size_bytes, descriptor
-
     def _outcome(self, answer: Message, *, is_new: bool) -> list[Named]:
         self.runs += 1
         if isinstance(answer, Raised):
             if is_new:
-                self._inputs = None  # it may have had no room for the segment
+                self._inputs.renew()  # the worker may have had no room for the segment
             raise _as_exception(answer)
         assert isinstance(answer, Told | ToldEach)
         assert self._outputs is not None

@@ -23,6 +23,7 @@ class Load(msgspec.Struct, tag=True, frozen=True):
         device: Where PyTorch runs.
         options: More that a model of this kind wants to know.
         instance: Which of the model's processes this is.
+        tells_memory: Whether it says after each run how much it holds.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Load(msgspec.Struct, tag=True, frozen=True):
     device: str = "auto"
     options: dict[str, str] = {}
     instance: int = 0
+    tells_memory: bool = False
 
 
 class Loaded(msgspec.Struct, tag=True, frozen=True):
@@ -45,6 +47,7 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
         is_packed: Whether it takes sequences end to end.
         takes_requests: Whether it is asked with requests.
         is_decoupled: Whether each of them may have another number of answers than one.
+        optional: Names of inputs that a request may leave out.
         declared: The model's configuration as it completed it, as JSON; empty for none.
     """
 
@@ -57,6 +60,7 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
     is_packed: bool
     takes_requests: bool = False
     is_decoupled: bool = False
+    optional: tuple[str, ...] = ()
     declared: str = ""
 
 
@@ -74,6 +78,20 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
     size_bytes: int
     wanted: list[str]
     is_list: bool
+
+
+class Told(msgspec.Struct, tag=True, frozen=True):
+    """It ran.
+
+    Attributes:
+        placed: Outputs in the worker's segment.
+        size_bytes: Of that segment if it is new, else 0.
+        resident_bytes: Memory that the worker holds, if it tells that, else 0.
+    """
+
+    placed: list[Placed]
+    size_bytes: int
+    resident_bytes: int
 
 
 class One(msgspec.Struct, frozen=True, array_like=True):
@@ -118,13 +136,6 @@ class Response(msgspec.Struct, frozen=True, array_like=True):
     code: int = 0
 
 
-def response_of(result: Responded) -> Response:
-    """How it went, without the outputs."""
-    if isinstance(result, XirangError):
-        return Response(0, str(result), code_of(result))
-    return Response(len(result))
-
-
 class ToldEach(msgspec.Struct, tag=True, frozen=True):
     """It ran.
 
@@ -139,22 +150,6 @@ class ToldEach(msgspec.Struct, tag=True, frozen=True):
     size_bytes: int
     resident_bytes: int
     responses: list[Response]
-
-
-class Part(msgspec.Struct, tag=True, frozen=True):
-    """One of several answers to a request of the run that is still going on.
-
-    Attributes:
-        index: Of the request in the run.
-        placed: Outputs.
-        size_bytes: Of the segment that came along for them, if any did.
-        response: How it went.
-    """
-
-    index: int
-    placed: list[Placed]
-    size_bytes: int
-    response: Response
 
 
 class AskOther(msgspec.Struct, tag=True, frozen=True):
@@ -195,18 +190,20 @@ class OtherTold(msgspec.Struct, tag=True, frozen=True):
     response: Response
 
 
-class Told(msgspec.Struct, tag=True, frozen=True):
-    """It ran.
+class Part(msgspec.Struct, tag=True, frozen=True):
+    """One of several answers to a request of the run that is still going on.
 
     Attributes:
-        placed: Outputs in the worker's segment.
-        size_bytes: Of that segment if it is new, else 0.
-        resident_bytes: Memory that the worker holds.
+        index: Of the request in the run.
+        placed: Outputs.
+        size_bytes: Of the segment that came along for them, if any did.
+        response: How it went.
     """
 
+    index: int
     placed: list[Placed]
     size_bytes: int
-    resident_bytes: int
+    response: Response
 
 
 class Raised(msgspec.Struct, tag=True, frozen=True):
@@ -224,3 +221,10 @@ class Raised(msgspec.Struct, tag=True, frozen=True):
 
 
 Message = Load | Loaded | Ask | Told | Raised | AskEach | ToldEach | Part | AskOther | OtherTold
+
+
+def response_of(result: Responded) -> Response:
+    """How it went, without the outputs."""
+    if isinstance(result, XirangError):
+        return Response(0, str(result), code_of(result))
+    return Response(len(result))

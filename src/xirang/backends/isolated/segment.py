@@ -102,6 +102,35 @@ class Segment:
         return array.reshape(where.shape)
 
 
+class Outbox:
+    """The segment that one side writes to, again and again; a larger one replaces it if need be."""
+
+    __slots__ = ("_segment",)
+
+    def __init__(self) -> None:
+        self._segment: Segment | None = None
+
+    def put(self, arrays: Sequence[Named]) -> tuple[list[Placed], int, int | None]:
+        """Write arrays over those before.
+
+        Returns:
+            Where they lie, and of a new segment the size in bytes and the descriptor, to be sent
+            and closed; 0 and None if the segment is the one before.
+
+        Raises:
+            OSError: There are too many open files, or there is too little memory.
+        """
+        segment = self._segment
+        if segment is not None and size_of(arrays) <= segment.size_bytes:
+            return segment.write(arrays), 0, None
+        self._segment, placed, descriptor = written(arrays)
+        return placed, self._segment.size_bytes, descriptor
+
+    def renew(self) -> None:
+        """Use the present segment no more: the other side may not have it."""
+        self._segment = None
+
+
 def written(arrays: Sequence[Named]) -> tuple[Segment, list[Placed], int]:
     """A new segment with these arrays in it, and its descriptor, to be sent and closed.
 

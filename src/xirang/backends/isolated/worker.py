@@ -28,7 +28,7 @@ from xirang.backends.isolated.messages import (
     ToldEach,
     response_of,
 )
-from xirang.backends.isolated.segment import Named, Placed, Segment, mapped, size_of, written
+from xirang.backends.isolated.segment import Named, Outbox, Segment, mapped
 from xirang.backends.requests import Asked, is_decoupled, takes_requests
 
 _PR_SET_PDEATHSIG = 1
@@ -42,10 +42,10 @@ class Worker:
 
     def __init__(self, channel: Channel) -> None:
         self._conversation = Conversation(channel)
-        self._memory = Memory()
+        self._memory: Memory | None = None
         self._executable: Any = None
         self._inputs: Segment | None = None
-        self._outputs: Segment | None = None
+        self._outputs = Outbox()
 
     def serve(self) -> None:
         """Answer every message until the channel closes."""
@@ -83,10 +83,11 @@ class Worker:
             outputs = [(name, row) for name, rows in lists.items() for row in rows]
         else:
             outputs = list(self._executable.run(dict(arrays), message.wanted).items())
-        placed, size_bytes, new = self._place(outputs)
-        return Told(placed, size_bytes, self._memory.resident_bytes()), new
+        placed, size_bytes, new = self._outputs.put(outputs)
+        return Told(placed, size_bytes, self._resident_bytes()), new
 
     def _loaded(self, message: Load) -> Loaded:
+        self._memory = Memory() if message.tells_memory else None
         loaded = self._executable = load(message, self._conversation)
         return Loaded(
             platform=loaded.platform,
@@ -98,6 +99,7 @@ class Worker:
             is_packed=is_packed(loaded),
             takes_requests=takes_requests(loaded),
             is_decoupled=is_decoupled(loaded),
+            optional=tuple(getattr(loaded, "optional", ())),
             declared=getattr(loaded, "declared", ""),
         )
 
@@ -115,16 +117,11 @@ class Worker:
             responses.append(response_of(result))
             if isinstance(result, dict):
                 outputs += result.items()
-        placed, size_bytes, new = self._place(outputs)
-        return ToldEach(placed, size_bytes, self._memory.resident_bytes(), responses), new
+        placed, size_bytes, new = self._outputs.put(outputs)
+        return ToldEach(placed, size_bytes, self._resident_bytes(), responses), new
 
-    def _place(self, outputs: list[Named]) -> tuple[list[Placed], int, int | None]:
-        """Where outputs lie now, the size of their segment if it is new, and its descriptor."""
-        if self._outputs is not None and size_of(outputs) <= self._outputs.size_bytes:
-            return self._outputs.write(outputs), 0, None
-        segment, placed, descriptor = written(outputs)
-        self._outputs = segment
-        return placed, segment.size_bytes, descriptor
+    def _resident_bytes(self) -> int:
+        return 0 if self._memory is None else self._memory.resident_bytes()
 
 
 def in_columns(arrays: list[Named]) -> dict[str, list[Any]]:

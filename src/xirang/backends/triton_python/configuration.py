@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from xirang.core.signature import TensorSpec
+
 _KNOWN = {"name", "data_type", "dims", "optional"}
 _SCHEDULERS = ("sequence_batching", "ensemble_scheduling")
 
@@ -113,6 +115,14 @@ class ModelConfig:
 
     def _name(self) -> str:
         return str(self._config.get("name", ""))
+
+
+def spec_of(name: str, data_type: str, dims: Sequence[int], *, is_batched: bool) -> TensorSpec:
+    """A tensor as a configuration declares it; `dims` are without the rows."""
+    datatype = data_type.removeprefix("TYPE_")
+    rows = (None,) if is_batched else ()
+    own = [None if size == -1 else size for size in dims]
+    return TensorSpec(name, "BYTES" if datatype == "STRING" else datatype, (*rows, *own))
 
 
 def get_input_config_by_name(config: Mapping[str, Any], name: str) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from xirang.backends.requests import Asked, Responded
 from xirang.backends.triton_python import module
 from xirang.backends.triton_python.configuration import (
     ModelConfig,
+    spec_of,
     using_decoupled_model_transaction_policy,
 )
 from xirang.backends.triton_python.exchange import (
@@ -34,6 +35,8 @@ CLASS = "TritonPythonModel"
 
 class Conversation(Server, Protocol):
     """What a worker and its server may say to each other during a run."""
+
+    is_shared: bool
 
     def tell(self, index: int, part: Responded) -> None:
         """Hand out one part of the answer to a request of the run."""
@@ -66,6 +69,7 @@ class ModelFile:
         self._name = load.name
         self._conversation = conversation
         InferenceRequest._server = conversation
+        conversation.is_shared = True
         for name in NAMES:
             sys.modules[name] = module
         try:
@@ -83,6 +87,7 @@ class ModelFile:
         is_batched = config.get("max_batch_size", 0) > 0
         self.inputs = _specs(config.get("input", ()), is_batched=is_batched)
         self.outputs = _specs(config.get("output", ()), is_batched=is_batched)
+        self.optional = [each["name"] for each in config.get("input", ()) if each.get("optional")]
         self.takes_lists = _is_ragged(config.get("input", ()))
 
     def run_requests(self, requests: Sequence[Asked]) -> list[Responded]:
@@ -142,6 +147,7 @@ class ModelFile:
 
 def _class_of(file: Path) -> Any:
     """The model's class. Its file is a module of a package that its folder is, as with Triton."""
+    sys.dont_write_bytecode = True  # a repository is watched: nothing but its owner changes it
     for folder in (file.parent, file.parent.parent):
         sys.path.append(str(folder))
     loaded = importlib.import_module(f"{file.parent.name}.{file.stem}")
@@ -177,13 +183,8 @@ def _arguments(load: Load, config: str) -> dict[str, str]:
 def _specs(tensors: Sequence[Mapping[str, Any]], *, is_batched: bool) -> tuple[TensorSpec, ...]:
     specs = []
     for each in tensors:
-        sizes = each.get("reshape", {}).get("shape", []) if "reshape" in each else each["dims"]
-        dims = [None if size == -1 else size for size in sizes]
-        kind = each["data_type"].removeprefix("TYPE_")
-        rows = (None,) if is_batched else ()
-        specs.append(
-            TensorSpec(each["name"], "BYTES" if kind == "STRING" else kind, (*rows, *dims))
-        )
+        dims = each["reshape"].get("shape", []) if "reshape" in each else each["dims"]
+        specs.append(spec_of(each["name"], each["data_type"], dims, is_batched=is_batched))
     return tuple(specs)
 
 

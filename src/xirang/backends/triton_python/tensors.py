@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from xirang.backends.requests import CODES
-from xirang.tensors.tensor import DATATYPES, NUMPY_TYPES, Array
+from xirang.tensors.tensor import DATATYPES, NUMPY_TYPES, Array, data_type_of
 
 _CPU = (1, 0)
 """DLPack's device: the host, of which there is one."""
@@ -145,27 +145,12 @@ def _datatype(array: Array) -> str | None:
 
 
 TRITON_STRING_TO_NUMPY: dict[str, type] = {
-    "TYPE_STRING" if name == _BYTES else f"TYPE_{name}": kind.type
-    for name, kind in NUMPY_TYPES.items()
+    data_type_of(name): kind.type for name, kind in NUMPY_TYPES.items()
 } | {"TYPE_BOOL": bool}
 """Datatypes of configurations; names are Triton's."""
 
-_NUMBERED = (
-    None,
-    "TYPE_BOOL",
-    "TYPE_UINT8",
-    "TYPE_UINT16",
-    "TYPE_UINT32",
-    "TYPE_UINT64",
-    "TYPE_INT8",
-    "TYPE_INT16",
-    "TYPE_INT32",
-    "TYPE_INT64",
-    "TYPE_FP16",
-    "TYPE_FP32",
-    "TYPE_FP64",
-    "TYPE_STRING",
-)
+_NUMBERED = ("TYPE_INVALID", *TRITON_STRING_TO_NUMPY)
+"""By Triton's numbers, which run in the order of the Open Inference Protocol."""
 
 
 def triton_string_to_numpy(name: str) -> type:
@@ -175,13 +160,9 @@ def triton_string_to_numpy(name: str) -> type:
 
 def triton_to_numpy_type(number: int) -> type:
     """The type of numpy of Triton's number for a datatype."""
-    name = _NUMBERED[number]
-    if name is None:
-        raise KeyError(number)
-    return TRITON_STRING_TO_NUMPY[name]
+    return TRITON_STRING_TO_NUMPY[_NUMBERED[number]]
 
 
 def numpy_to_triton_type(kind: Any) -> int:
     """Triton's number for a type of numpy."""
-    datatype = DATATYPES[np.dtype(kind)]
-    return _NUMBERED.index("TYPE_STRING" if datatype == _BYTES else f"TYPE_{datatype}")
+    return _NUMBERED.index(data_type_of(DATATYPES[np.dtype(kind)]))

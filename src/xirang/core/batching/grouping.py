@@ -32,7 +32,7 @@ def by_length(
     Returns:
         Its runs, and what they cost.
     """
-    bounds = Bounds(policy.rows_max, policy.elements_max, fitting)
+    bounds = _bounds(policy.rows_max, policy.elements_max, fitting, (lengths[0], lengths[-1]))
     if policy.row_sizes:
         return _filled_up(requests, policy, cost)
     if requests[0].lengths:
@@ -63,8 +63,22 @@ def in_order(
         return [[urgent[:1]]]
     is_optimal = policy.batching is Batching.OPTIMAL
     elements_max = policy.elements_max if is_optimal else policy.elements_room
-    bounds = Bounds(policy.rows_max, elements_max, fitting)
+    ends = (1, 1)
+    if fitting is not None:
+        found = [request.length for request in urgent]
+        ends = (min(found), max(found))
+    bounds = _bounds(policy.rows_max, elements_max, fitting, ends)
     return [_split(mates, bounds) for mates in _by_group(urgent)]
+
+
+def _bounds(
+    rows_max: int, elements_max: int | None, fitting: Fitting | None, ends: tuple[int, int]
+) -> Bounds:
+    """Bounds of runs of lengths between two: memory is none where both ends have plenty."""
+    bounds = Bounds(rows_max, elements_max)
+    if fitting is None or all(fitting(length) >= bounds.rows_at(length) for length in ends):
+        return bounds
+    return Bounds(rows_max, elements_max, fitting)
 
 
 def row_costs(lengths: Sequence[int], cost: CostModel) -> list[float]:

@@ -7,14 +7,14 @@ after any of them, and the best plan so far is there. There is no clock: work is
 so the same lifetimes always get the same plan.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 from random import Random
 
 from xirang.core.memory.lifetime import Lifetimes
 from xirang.core.memory.orders import orders_of, place
-from xirang.core.memory.skyline import Skyline
+from xirang.core.memory.skyline import Skyline, Sought
 
 STEPS = 8_000_000
 """Work for one plan unless told otherwise: one or two seconds."""
@@ -27,6 +27,12 @@ RUNGS = ((3, 4), (15, 16))
 """Heights to search for, as shares of the way from the bound to the best plan: hard problems go
 down little by little. Graphs of real models often reach the bound at once, so that comes first,
 with half the patience."""
+
+REACH = 6000
+"""Looks at each block in the first searches for a height that is given."""
+
+Search = Callable[[int, Sequence[int], int], Sought]
+"""Looks for a plan within a height, by ranks, in so many steps: see `Skyline.search`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +83,26 @@ class Planner:
         "_priorities",
         "_random",
         "_round",
+        "_search",
         "_skyline",
+        "_tries",
         "_unit",
         "steps",
     )
 
-    def __init__(self, lifetimes: Lifetimes, *, seed: int = 0) -> None:
+    def __init__(
+        self,
+        lifetimes: Lifetimes,
+        *,
+        seed: int = 0,
+        search: Callable[[Lifetimes], Search] | None = None,
+    ) -> None:
         """Find a first plan.
 
         Args:
             lifetimes: What has to be placed.
             seed: Of the priorities that searches start over with.
+            search: Makes what searches; `Skyline`'s by default.
         """
         # Heights are sums of sizes, hence multiples of what all sizes are multiples of.
         self._unit = gcd(*lifetimes.sizes_bytes) or 1
@@ -99,10 +114,11 @@ class Planner:
             tuple(lifetimes.sizes_bytes[block] // self._unit for block in self._kept),
         )
         self._skyline = Skyline(self._lifetimes)
+        self._search = search(self._lifetimes) if search else self._skyline.search
         self._bound = self._floor = self._lifetimes.bound_bytes
         self._random = Random(seed)
         self._priorities = _priorities(self._lifetimes, self._skyline)
-        self._round = self.steps = 0
+        self._round = self._tries = self.steps = 0
         # Below 0 the bound is tried.
         self._failures = -len(self._priorities)
         self._patience = max(PATIENCE_MIN, PATIENCE * len(self._kept) ** 2)
@@ -125,7 +141,7 @@ class Planner:
         cycle, rung = divmod(turn, len(RUNGS))
         share, of = RUNGS[rung] if turn >= 0 else (0, 1)
         target = self._floor + (self._height - 1 - self._floor) * share // of
-        sought = self._skyline.search(target, self._ranks(), self._patience << cycle + 1)
+        sought = self._search(target, self._ranks(), self._patience << cycle + 1)
         self.steps += sought.steps
         if sought.offsets is not None:
             self._offsets, self._height = sought.offsets, self._height_of(sought.offsets)
@@ -136,6 +152,25 @@ class Planner:
             self._failures += 1
             self._round += 1
         return self._height > self._floor
+
+    def reach(self, height_bytes: int, *, steps_max: int) -> bool:
+        """Look for a plan within a height; whether there is one now.
+
+        The searches start over with other priorities, as they are, then roughly, then mixed; after
+        each cycle they have twice the patience.
+        """
+        target, count = height_bytes // self._unit, len(self._priorities)
+        while self._height > target >= self._floor and self.steps < steps_max:
+            cycle, number = divmod(self._tries, 3 * count)
+            ranks = self._ranks_by(number % count, kind=number // count)
+            sought = self._search(target, ranks, REACH * len(ranks) << cycle)
+            self.steps += sought.steps
+            if sought.offsets is not None:
+                self._offsets, self._height = sought.offsets, self._height_of(sought.offsets)
+            elif sought.is_exhausted:
+                self._floor = target + 1
+            self._tries += 1
+        return self._height <= target
 
     def _greedy(self) -> tuple[list[int], int]:
         best: list[int] = []
@@ -157,13 +192,26 @@ class Planner:
 
     def _ranks(self) -> list[int]:
         """The priorities in turn; from the third turn on roughly."""
-        priority = self._priorities[self._round % len(self._priorities)]
+        turn, number = divmod(self._round, len(self._priorities))
+        return self._ranks_by(number, kind=0 if turn < 2 else 1)
+
+    def _ranks_by(self, number: int, *, kind: int) -> list[int]:
+        """Ranks by one priority, as it is (0) or roughly (1), or by several, mixed (2)."""
+        priority, uniform = self._priorities[number], self._random.uniform
         order = list(range(len(self._lifetimes)))
-        if self._round < 2 * len(self._priorities):
+        if kind == 0:
             order.sort(key=priority, reverse=True)
         else:
-            rough = [self._random.uniform(0.7, 1.3) for _ in order]
-            order.sort(key=lambda i: priority(i)[0] * rough[i], reverse=True)
+            rough = [uniform(0.7, 1.3) for _ in order]
+            weights = (uniform(0, 3), uniform(0, 2), uniform(0, 1.5)) if kind == 2 else ()
+            parts = self._priorities[3], self._priorities[1], self._priorities[4]
+            keys = [
+                rough[i] * prod(part(i)[0] ** w for part, w in zip(parts, weights, strict=True))
+                if weights
+                else rough[i] * priority(i)[0]
+                for i in order
+            ]
+            order.sort(key=lambda i: keys[i], reverse=True)
         ranks = [0] * len(order)
         for rank, block in enumerate(order):
             ranks[block] = rank

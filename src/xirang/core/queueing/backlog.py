@@ -9,7 +9,7 @@ from xirang.core.queueing.lane import Lane
 from xirang.core.queueing.latest_starts import LatestStarts
 from xirang.core.queueing.prices import Price, Prices
 from xirang.core.queueing.routing import urgency_ns, weight
-from xirang.core.queueing.shares import Share, Shares
+from xirang.core.queueing.shares import Shares
 from xirang.core.queueing.shelves import Shelves
 from xirang.core.request import Request
 from xirang.core.rules import BatcherRules
@@ -54,7 +54,7 @@ class Backlog:
         self._lanes: dict[tuple[int, int], Lane] = {}
         self._age_ns_max = age_ns_max
         self._rules = rules
-        self._filed: dict[int, tuple[Request, Lane, float, Share]] = {}
+        self._filed: dict[int, tuple[Request, Lane, float]] = {}
         self._urgent: list[tuple[int, int, Request]] = []  # by virtual deadline, then id
         self._is_shelved = is_shelved
         self._shelves: dict[Hashable, Shelves] = {}  # of the first of the urgent, by group
@@ -84,14 +84,17 @@ class Backlog:
         key = (request.priority, price.cost_class)
         lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[key] = Lane(priority=key[0], cost_class=key[1])
+            lane = Lane(priority=key[0], cost_class=key[1], share=self._shares.of(key))
+            self._lanes[key] = lane
         lane.push(request)
         request.cost_class = key[1]
         lane.work_ns += work_ns
-        share = self._shares.of(key)
-        share.brought_ns += work_ns
-        self._filed[request_id] = (request, lane, work_ns, share)
-        request.urgency_ns = self._urgency_ns(request)
+        lane.share.brought_ns += work_ns
+        self._filed[request_id] = (request, lane, work_ns)
+        if self._rules is None:
+            request.urgency_ns = urgency_ns(request, age_ns_max=self._age_ns_max)
+        else:
+            request.urgency_ns = self._rules.urgency_ns(request)
         self._stand_in_line(request)
         self.rows += rows
         self.work_ns += work_ns
@@ -111,8 +114,8 @@ class Backlog:
         """Take out those of a run; returns whether planning looks at nobody new instead."""
         filed = self._filed
         for request in requests:
-            _, _, work_ns, share = filed[request.id]
-            share.given_ns += work_ns
+            _, lane, work_ns = filed[request.id]
+            lane.share.given_ns += work_ns
         is_all = len(self._urgent) <= CONSIDERED_MAX
         self._take(requests)
         return is_all
@@ -141,7 +144,7 @@ class Backlog:
         self._leave_line(requests)
         filed, rows, work_ns = self._filed, self.rows, self.work_ns
         for request in requests:
-            _, lane, own_ns, _ = filed.pop(request.id)
+            _, lane, own_ns = filed.pop(request.id)
             lane.work_ns -= own_ns
             if lane.remove(request) == 0:
                 del self._lanes[lane.priority, lane.cost_class]

@@ -2,20 +2,30 @@
 
 from collections.abc import Iterable, Iterator
 
+from xirang.core.queueing.shares import Share
 from xirang.core.request import Request
 from xirang.core.snapshot import LaneSnapshot
 
 
 class Lane:
-    """Requests in order of arrival, any of which may leave."""
+    """Requests in order of arrival, any of which may leave.
 
-    __slots__ = ("_waiting", "cost_class", "priority", "rows", "work_ns")
+    Attributes:
+        priority: Of all of them.
+        cost_class: Of all of them.
+        share: What lanes of this kind brought and were given.
+        rows: Of all that wait.
+        work_ns: Their predicted row costs, counted by the backlog.
+    """
 
-    def __init__(self, *, priority: int, cost_class: int) -> None:
+    __slots__ = ("_waiting", "cost_class", "priority", "rows", "share", "work_ns")
+
+    def __init__(self, *, priority: int, cost_class: int, share: Share) -> None:
         self.priority = priority
         self.cost_class = cost_class
+        self.share = share
         self.rows = 0
-        self.work_ns = 0.0  # predicted row costs, counted by the backlog
+        self.work_ns = 0.0
         self._waiting: dict[int, Request] = {}  # insertion order is arrival order
 
     def __len__(self) -> int:

@@ -18,6 +18,10 @@ HOPE_MIN = 0.3
 """Expected company below which a lone request is not kept waiting."""
 
 
+EARLY_NS, EARLY_PART = 500_000, 8
+"""So much, and this part of it at most, is taken off a window: timers are as coarse as that, and
+one that fires a little early would be set again and again until the instant has come."""
+
 GROWTH_MAX = 0.75
 """Beyond this share of growth the chain means nothing any more."""
 
@@ -46,6 +50,7 @@ class Candidate(NamedTuple):
         is_full: Whether enough has gathered.
         window_ns_max: Its policy's.
         threshold_ns: What would be enough.
+        waits_as: What it goes by when a whole window has been waited.
     """
 
     model: str
@@ -56,6 +61,7 @@ class Candidate(NamedTuple):
     is_full: bool
     window_ns_max: int
     threshold_ns: int = 0
+    waits_as: Trigger = Trigger.WINDOW
 
 
 class Launch(NamedTuple):
@@ -72,6 +78,12 @@ class Launch(NamedTuple):
     model: str
     trigger: Trigger
     window_ns: int
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether to go now; the last bit of a window is not worth another look at the clock."""
+        if self.trigger is Trigger.WINDOW:
+            return self.at_ns - min(EARLY_NS, self.window_ns // EARLY_PART) <= now_ns
+        return self.at_ns <= now_ns
 
 
 def next_launch(
@@ -137,7 +149,7 @@ def _launch_of(kind: Waiting, candidate: Candidate, latest_ns: int) -> Launch:
         return Launch(arrival_ns, candidate.model, Trigger.THRESHOLD, wait_ns)
     if candidate.company * wait_ns < HOPE_MIN:
         return Launch(arrival_ns, candidate.model, Trigger.ALONE, wait_ns)
-    trigger = Trigger.WINDOW if arrival_ns + wait_ns < latest_ns else Trigger.DEADLINE
+    trigger = candidate.waits_as if arrival_ns + wait_ns < latest_ns else Trigger.DEADLINE
     return Launch(arrival_ns + wait_ns, candidate.model, trigger, wait_ns)
 
 

@@ -1,6 +1,6 @@
 // What was seen: frames become points, points give rates and percentiles of any time range.
 
-export const STAGES = ["queue", "assemble", "run", "split"];
+export const STAGES = ["receive", "queue", "assemble", "run", "split", "send"];
 const KEPT_S = 15 * 60;
 const RUNS_KEPT_MS = 5000;
 const SLOWEST_KEPT = 200;

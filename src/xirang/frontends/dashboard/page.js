@@ -9,7 +9,7 @@ const byId = (name) => document.getElementById(name);
 const history = new History();
 const systemDark = matchMedia("(prefers-color-scheme: dark)");
 const visible = new Set();
-let about = null, isPaused = false, connection = null, key = recall("xirang-key", sessionStorage);
+let about = null, isPaused = false, isDue = false, connection = null, key = recall("xirang-key", sessionStorage);
 
 function show() {
   if (!about || !history.last || document.hidden) return;
@@ -38,8 +38,14 @@ function take(kind, content) {
     history.add(content);
     const end = content.is_draining ? "the server is going down" : content.is_off ? "switched off under overload" : "";
     say(end || (isPaused ? "paused" : "live"), end !== "");
-    if (!isPaused) show();
+    if (!isPaused) showSoon();
   }
+}
+
+/** Draws once, however many frames have come together. */
+function showSoon() {
+  if (!isDue) requestAnimationFrame(() => { isDue = false; if (!isPaused) show(); });
+  isDue = true;
 }
 
 function choices(names) {

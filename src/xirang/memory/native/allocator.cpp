@@ -75,7 +75,9 @@ constexpr Block kNothing = {0, 0, 0, kNotOfThisRun};
 
 class Arena {
  public:
-  Arena(char* base, int64_t size) : base_(base), size_(size) {}
+  Arena(int64_t number, char* base, int64_t size) : number(number), base_(base), size_(size) {}
+
+  const int64_t number;  // never given to another
 
   bool holds(const void* address) const {
     const char* p = static_cast<const char*>(address);
@@ -115,9 +117,20 @@ class Arena {
     return block;
   }
 
-  // How far up something still lives; from now on it belongs to no run.
-  int64_t leave_behind() {
+  void enter() {
     const std::lock_guard<std::mutex> guard(mutex_);
+    ++runs_;
+  }
+
+  bool is_idle() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    return runs_ == 0 && live_.empty();
+  }
+
+  // The run has ended: how far up something still lives. From now on it belongs to no run.
+  int64_t leave() {
+    const std::lock_guard<std::mutex> guard(mutex_);
+    --runs_;
     for (Block& block : live_) block.number = kNotOfThisRun;
     return live_.empty() ? 0 : live_.back().end;
   }
@@ -152,12 +165,21 @@ class Arena {
   const int64_t size_;
   std::mutex mutex_;
   std::vector<Block> live_;  // by address
+  int runs_ = 0;             // that go on in it
 };
 
 std::atomic<Arena*> arenas[kArenasMax];
 std::atomic<int> arenas_end{0};
 std::mutex arenas_mutex;
 std::vector<Arena*> retired;
+
+int64_t arenas_made = 0;
+
+// Null if it has been forgotten.
+Arena* arena_numbered(int64_t number) {
+  Arena* arena = arenas[number % kArenasMax].load(std::memory_order_acquire);
+  return arena != nullptr && arena->number == number ? arena : nullptr;
+}
 
 thread_local Run* current = nullptr;
 
@@ -170,7 +192,7 @@ thread_local std::vector<Spilled> spilled;
 
 Arena* arena_of(const void* address) {
   if (current != nullptr) {
-    Arena* own = arenas[current->arena].load(std::memory_order_acquire);
+    Arena* own = arena_numbered(current->arena);
     if (own->holds(address)) return own;
   }
   for (int i = 0, end = arenas_end.load(std::memory_order_acquire); i < end; ++i) {
@@ -212,7 +234,7 @@ void* allocate(OrtAllocator* self, size_t bytes) {
     throw std::bad_alloc();
   }
   const int64_t size = static_cast<int64_t>(bytes);
-  void* address = arenas[run->arena].load(std::memory_order_acquire)->take(*run, size);
+  void* address = arena_numbered(run->arena)->take(*run, size);
   if (address == nullptr) {
     address = from_system(self, bytes);
     spilled.push_back({address, size, run->requests - 1});
@@ -228,7 +250,7 @@ void* allocate(OrtAllocator* self, size_t bytes) {
 Block given_back(void* address) {
   if (Arena* arena = arena_of(address)) {
     const Block block = arena->give_back(address);
-    const bool is_ours = current != nullptr && arenas[current->arena].load() == arena;
+    const bool is_ours = current != nullptr && current->arena == arena->number;
     return is_ours ? block : kNothing;
   }
   Block block = kNothing;
@@ -335,19 +357,21 @@ int64_t xirang_add_arena(void* base, int64_t size) {
   const std::lock_guard<std::mutex> guard(arenas_mutex);
   for (int i = 0; i < kArenasMax; ++i) {
     if (arenas[i].load() != nullptr) continue;
-    arenas[i].store(new Arena(static_cast<char*>(base), size));
+    const int64_t number = i + kArenasMax * arenas_made++;
+    arenas[i].store(new Arena(number, static_cast<char*>(base), size));
     if (i >= arenas_end.load()) arenas_end.store(i + 1);
-    return i;
+    return number;
   }
   return -1;
 }
 
-// Forget a range; false if something still lives there, for then it has to stay.
+// Forget a range; false if something still lives or runs there, for then it has to stay.
 bool xirang_remove_arena(int64_t number) {
   const std::lock_guard<std::mutex> guard(arenas_mutex);
-  Arena* arena = arenas[number].load();
-  if (arena->leave_behind() != 0) return false;
-  arenas[number].store(nullptr);
+  Arena* arena = arena_numbered(number);
+  if (arena == nullptr) return true;
+  if (!arena->is_idle()) return false;
+  arenas[number % kArenasMax].store(nullptr);
   // Another thread may just be asking it whether it holds an address.
   retired.push_back(arena);
   return true;
@@ -366,7 +390,7 @@ int64_t xirang_place(const Structure* plan, int64_t rows, int64_t length, int64_
 }
 
 // From now on this thread's requests belong to the run. Without a plan `structure` is null. False,
-// and nothing has begun, if the plan is higher than the lease.
+// and nothing has begun, if the plan is higher than the lease, or the arena is gone.
 bool xirang_begin(Run* run, const Structure* structure, int64_t rows, int64_t length) {
   run->requests = run->hits = run->events_count = 0;
   run->alive_bytes = run->alive_peak_bytes = run->leftover_bytes = run->spilled_bytes = 0;
@@ -375,6 +399,10 @@ bool xirang_begin(Run* run, const Structure* structure, int64_t rows, int64_t le
   if (structure != nullptr)
     run->height_bytes += xirang_place(structure, rows, length, run->sizes, run->offsets);
   if (run->height_bytes > run->lease_bytes) return false;
+  const std::lock_guard<std::mutex> guard(arenas_mutex);
+  Arena* arena = arena_numbered(run->arena);
+  if (arena == nullptr) return false;
+  arena->enter();
   current = run;
   return true;
 }
@@ -384,7 +412,7 @@ void xirang_end() {
   if (run == nullptr) return;
   current = nullptr;
   spilled.clear();
-  run->leftover_bytes = arenas[run->arena].load(std::memory_order_acquire)->leave_behind();
+  run->leftover_bytes = arena_numbered(run->arena)->leave();
 }
 
 // For tests: what ONNX Runtime would call.

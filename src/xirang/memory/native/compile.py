@@ -12,7 +12,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("allocator.cpp")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("allocator.cpp", "search.cpp"))
 LIBRARY = Path(__file__).with_name("libxirang_allocator.so")
 
 COMPILERS = ("c++", "g++", "clang++")
@@ -38,7 +38,7 @@ def compiled(target: Path = LIBRARY, *, is_sanitized: bool = False) -> str:
     command = [found, "-std=c++17", "-Wall", "-shared", "-fPIC", *flags, "-o", str(partial)]
     try:
         ended = subprocess.run(
-            [*command, str(SOURCE), "-pthread"], capture_output=True, text=True, check=False
+            [*command, *map(str, SOURCES), "-pthread"], capture_output=True, text=True, check=False
         )
         if ended.returncode:
             return f"{found} failed: {ended.stderr.strip()[-2000:]}"

@@ -80,3 +80,6 @@ class Library:
         self.allocate.argtypes, self.allocate.restype = (ctypes.c_size_t,), c_void_p
         self.release = functions.xirang_release
         self.release.argtypes, self.release.restype = (c_void_p,), None
+        # Searches for plans take seconds: the interpreter goes on meanwhile.
+        self.search = ctypes.CDLL(str(path)).xirang_search
+        self.search.argtypes = (c_int64, *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p)

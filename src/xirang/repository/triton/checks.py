@@ -81,13 +81,28 @@ def with_backend(config: ModelConfig, version: Path) -> ModelConfig:
         files = _FILE_OF[config.backend]
         config.default_model_filename = next((f for f in files if (version / f).exists()), files[0])
     config.platform = config.platform or _PLATFORM_OF.get(config.default_model_filename, "")
-    transactions = config.model_transaction_policy
-    if transactions is not UNSET and transactions.decoupled and config.backend != PYTHON:
-        raise InvalidSetting(
-            f"model '{config.name}' asks for what is not served: model_transaction_policy: "
-            f"a request with several answers, save from backend {PYTHON}"
-        )
+    _check_backend(config)
     return config
+
+
+def _check_backend(config: ModelConfig) -> None:
+    """Refuse what only some backends can do, and what none can."""
+    asks = f"model '{config.name}' asks for what is not served"
+    optional = [each.name for each in config.input if each.optional]
+    if optional and config.backend != PYTHON:
+        raise InvalidSetting(
+            f"{asks}: optional inputs: {', '.join(optional)}, save from backend {PYTHON}"
+        )
+    transactions, cache = config.model_transaction_policy, config.response_cache
+    if transactions is UNSET or not transactions.decoupled:
+        return
+    if config.backend != PYTHON:
+        raise InvalidSetting(
+            f"{asks}: model_transaction_policy: a request with several answers, save from backend "
+            f"{PYTHON}"
+        )
+    if cache is not UNSET and cache.enable:
+        raise InvalidSetting(f"{asks}: response_cache: the several answers of a decoupled model")
 
 
 def check_tensors(config: ModelConfig) -> None:
@@ -175,7 +190,7 @@ def _policies(batching: DynamicBatching) -> list[QueuePolicy]:
 
 def _unserved(config: ModelConfig, name: str) -> Iterator[str]:
     """Blocks without which a model would answer something else than under Triton."""
-    inputs = [each.name for each in config.input if each.is_shape_tensor or each.optional]
+    inputs = [each.name for each in config.input if each.is_shape_tensor]
     asked = {
         "sequence_batching: requests that belong together": config.sequence_batching is not UNSET,
         "batch_input, batch_output: tensors made from a batch": bool(
@@ -185,7 +200,7 @@ def _unserved(config: ModelConfig, name: str) -> Iterator[str]:
         "model_repository_agents: files that are changed at load": (
             config.model_repository_agents is not UNSET
         ),
-        f"optional inputs and shape tensors: {', '.join(inputs)}": bool(inputs),
+        f"shape tensors: {', '.join(inputs)}": bool(inputs),
     }
     for block, is_asked in asked.items():
         if is_asked:

@@ -19,6 +19,7 @@ from xirang.repository.triton.schema import (
     Output,
     Reshape,
 )
+from xirang.tensors.tensor import data_type_of
 
 DEFAULT_MAX_BATCH_SIZE = 4
 
@@ -75,15 +76,10 @@ def _complete(
         config.output = [Output(**_told(spec, is_batched=is_batched)) for spec in outputs]
 
 
-def data_type(spec: TensorSpec) -> str:
-    """The datatype in the words of a configuration."""
-    return "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-
-
 def _told(spec: TensorSpec, *, is_batched: bool) -> dict[str, Any]:
     dims = list(spec.shape[1:] if is_batched else spec.shape)
-    told: dict[str, Any] = {"name": spec.name, "data_type": data_type(spec), "dims": dims or [1]}
-    return told if dims else told | {"reshape": Reshape()}
+    told: dict[str, Any] = {"name": spec.name, "data_type": data_type_of(spec.datatype)}
+    return told | ({"dims": dims} if dims else {"dims": [1], "reshape": Reshape()})
 
 
 def _check_against(
@@ -100,10 +96,10 @@ def _check_against(
                 f"unexpected inference {sort} '{tensor.name}', "
                 f"allowed {sort}s are: {', '.join(by_name)}"
             )
-        if tensor.data_type != data_type(spec):
+        if tensor.data_type != data_type_of(spec.datatype):
             raise InvalidSetting(
-                f"unexpected datatype {data_type(spec)} for inference {sort} '{tensor.name}', "
-                f"expecting {tensor.data_type}"
+                f"unexpected datatype {data_type_of(spec.datatype)} for inference {sort} "
+                f"'{tensor.name}', expecting {tensor.data_type}"
             )
         shape = model_shape(tensor, is_batched=config.max_batch_size > 0)
         fits = len(shape) == len(spec.shape) and all(

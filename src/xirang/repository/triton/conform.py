@@ -13,6 +13,9 @@ from xirang.repository.triton.completion import model_shape
 from xirang.repository.triton.schema import Input, ModelConfig, Output
 from xirang.tensors.tensor import Array
 
+Shapes = Mapping[str, tuple[list[int], list[int]]]
+"""A tensor's name to its shape on this side and on the other, -1 where it varies."""
+
 
 def conformed(executable: Executable, config: ModelConfig) -> Executable:
     """The executable itself if that is what the configuration shows, else one around it."""
@@ -39,6 +42,7 @@ class Conformed:
         self.device = getattr(executable, "device", "cpu")
         self.takes_requests = takes_requests(executable)
         self.is_decoupled = is_decoupled(executable)
+        self.optional: Sequence[str] = getattr(executable, "optional", ())
         # Lists are for a model that is asked with requests, which decides what shares a run.
         self.takes_lists = self.takes_requests and takes_lists(executable)
         self._executable = executable
@@ -61,7 +65,7 @@ class Conformed:
         asked = [replace(each, inputs=_reshaped(each.inputs, self._inward)) for each in requests]
         return [
             _reshaped(result, self._outward) if isinstance(result, dict) else result
-            for result in inner.run_requests(asked, line)
+            for result in inner.run_requests(asked, _Outward(line, self._outward))
         ]
 
     def _outside(self, told: Input | Output, spec: TensorSpec) -> TensorSpec:
@@ -84,9 +88,20 @@ class Conformed:
                 yield each.name, [*rows, *each.dims], inner
 
 
-def _reshaped(
-    arrays: Mapping[str, Array], shapes: Mapping[str, tuple[list[int], list[int]]]
-) -> dict[str, Array]:
+class _Outward:
+    """The line of a run whose model answers in parts of other shapes than clients see."""
+
+    def __init__(self, line: Line, shapes: Shapes) -> None:
+        self.call = line.call
+        self._tell = line.tell
+        self._shapes = shapes
+
+    def tell(self, index: int, part: Responded) -> None:
+        """Hand out one part; see `requests.Line`."""
+        self._tell(index, _reshaped(part, self._shapes) if isinstance(part, dict) else part)
+
+
+def _reshaped(arrays: Mapping[str, Array], shapes: Shapes) -> dict[str, Array]:
     """Arrays from one side's shapes to the other's; free sizes keep their order."""
     made = dict(arrays)
     for name in shapes.keys() & arrays.keys():

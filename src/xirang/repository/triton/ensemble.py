@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from xirang.backends.triton_python.configuration import spec_of
 from xirang.config import ModelSettings
 from xirang.core.policy import Policy
 from xirang.core.signature import Signature, TensorSpec
@@ -18,7 +19,6 @@ from xirang.errors import InvalidSetting, NotReady, UnknownModel
 from xirang.repository.learned import Learned
 from xirang.repository.load import Loaded
 from xirang.repository.triton.checks import ENSEMBLE, check_tensors
-from xirang.repository.triton.completion import data_type
 from xirang.repository.triton.schema import (
     EnsembleStep,
     Input,
@@ -26,7 +26,7 @@ from xirang.repository.triton.schema import (
     Output,
     Transactions,
 )
-from xirang.tensors.tensor import Array
+from xirang.tensors.tensor import Array, data_type_of
 
 Said = tuple[str, tuple[int, ...], str]
 """A tensor's datatype and shape, and who says so."""
@@ -138,10 +138,7 @@ def _declared(config: ModelConfig) -> Mapping[str, Any]:
 
 
 def _spec(tensor: Input | Output, *, is_batched: bool) -> TensorSpec:
-    kind = tensor.data_type.removeprefix("TYPE_")
-    dims = [None if size == -1 else size for size in tensor.dims]
-    rows = (None,) if is_batched else ()
-    return TensorSpec(tensor.name, "BYTES" if kind == "STRING" else kind, (*rows, *dims))
+    return spec_of(tensor.name, tensor.data_type, tensor.dims, is_batched=is_batched)
 
 
 def _version(step: EnsembleStep) -> str:
@@ -173,7 +170,7 @@ def _faults(config: ModelConfig, models: Sequence[Model]) -> Iterator[str]:
     tensors: list[Input | Output] = [*config.input, *config.output]
     for tensor in tensors:
         spec = _spec(tensor, is_batched=is_batched)
-        known[tensor.name] = (data_type(spec), spec.shape, name)
+        known[tensor.name] = (data_type_of(spec.datatype), spec.shape, name)
     for step, model in zip(steps_of(config), models, strict=True):
         yield from _limits(config, model)
         for sort, mapped, specs in (
@@ -191,9 +188,12 @@ def _faults(config: ModelConfig, models: Sequence[Model]) -> Iterator[str]:
                     )
                     continue
                 shape = found.shape[1:] if model.signature.is_batched else found.shape
-                told = (data_type(found), (-1, *shape) if is_batched else shape, model.name)
+                shape = (-1, *shape) if is_batched else shape
+                told = (data_type_of(found.datatype), shape, model.name)
                 yield from _unlike(name, tensor_name, known.setdefault(tensor_name, told), told)
-        for missing in sorted(set(model.signature.input_names) - set(step.input_map)):
+        for missing in sorted(
+            set(model.signature.input_names) - set(step.input_map) - model.shapes.optional
+        ):
             yield f"in ensemble {name}, input {missing} in model {model.name} is not mapped"
 
 

@@ -17,6 +17,7 @@ class TritonPythonModel:
     def told(self, request):
         config = json.loads(self.args["model_config"])
         text = pb_utils.get_input_tensor_by_name(request, "TEXT")
+        hint = pb_utils.get_input_tensor_by_name(request, "HINT")
         seen = {
             "args": sorted(self.args),
             "name": self.args["model_name"],
@@ -40,6 +41,7 @@ class TritonPythonModel:
             "inputs": [tensor.name() for tensor in request.inputs()],
             "cancelled": request.is_cancelled(),
             "module": __name__,
+            "hint": None if hint is None else hint.as_numpy().tolist(),
         }
         told = np.array([[json.dumps(seen, sort_keys=True)]], np.object_)
         return InferenceResponse([pb_utils.Tensor("SEEN", told)])

@@ -1,0 +1,190 @@
+"""Rooms for PyTorch: where the runs of a planned program take their memory.
+
+At the bottom of the lease lie the inputs, above them the planned blocks. What the program makes
+outside of the plan comes from PyTorch's own allocator; the upper end of the lease, which counts for
+that, gives its pages back first.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram, Symbols
+from xirang.backends.torch_trace import Unplannable
+from xirang.core.memory.lifetime import aligned
+from xirang.memory.arena import HostArena, NoMemory
+from xirang.tensors.tensor import Array
+
+BOUND_MAX = 32
+"""Shapes whose views are kept in each room: to make them again costs as much as few operations."""
+
+SLICE_BYTES = 256 << 10
+"""What is made outside and copied is made in slices of so much: they stay in the cache, and the
+system is not asked for memory each time."""
+
+WORTH_BYTES = 1 << 20
+"""A smaller upper end keeps its pages: a call of the system would cost more."""
+
+_thread = threading.local()
+
+
+class Runnable(Protocol):
+    """What a room needs of an executable."""
+
+    def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
+        """The outputs that are wanted."""
+        ...
+
+
+class Plans(Protocol):
+    """What a room needs of the footprint.
+
+    Attributes:
+        program: What runs.
+    """
+
+    program: PlannedProgram
+
+    def offsets(self, symbols: Symbols) -> tuple[Sequence[int], int]:
+        """Where each block lies, and how high the plan is."""
+        ...
+
+    def outside_bytes(self, rows: int, length: int) -> int:
+        """The most that lies outside of the plan at once."""
+        ...
+
+
+def room_here(program: PlannedProgram | None) -> "TorchRoom | None":
+    """The room in which this thread runs a program just now; None if it has none."""
+    room: TorchRoom | None = getattr(_thread, "room", None)
+    return room if room is not None and room.program is program else None
+
+
+class TorchRoom:
+    """Leased memory for the runs of one instance; see `Room` in backends/executable.py.
+
+    Attributes:
+        program: What runs in it.
+    """
+
+    def __init__(self, plans: Plans, arena: HostArena, *, slice_bytes: int = SLICE_BYTES) -> None:
+        """A room in an arena, for the runs of one model.
+
+        Args:
+            plans: Of the model.
+            arena: Where its runs lie.
+            slice_bytes: How much is made outside at once where it has to be copied.
+        """
+        self.peak_bytes = 0
+        self.is_planned = False
+        self.program = plans.program
+        self._plans = plans
+        self._arena = arena
+        self._slice_bytes = slice_bytes
+        self._bound: OrderedDict[tuple[Symbols, int], tuple[Any, int]] = OrderedDict()
+        self._types: dict[Any, Any] = {}
+        self._rows = self._length = self._floor = self._lease_bytes = 0
+
+    def open(self, rows: int, length: int, lease_bytes: int) -> None:
+        """Begin a run that may take so many bytes; see `Room.open`."""
+        self._rows, self._length = rows, length
+        self._floor, self._lease_bytes = 0, lease_bytes
+
+    def extend(self, lease_bytes: int) -> None:
+        """The run may take so many bytes instead; its inputs stay where they are."""
+        self._lease_bytes = lease_bytes
+
+    def take(self, shape: Sequence[int], dtype: Any) -> Array:
+        """An input of the run, not filled yet; like `numpy.empty` where it finds no room."""
+        kind = np.dtype(dtype)
+        begin, end = self._floor, self._floor + prod(shape) * kind.itemsize
+        if kind.hasobject or end > self._lease_bytes:
+            return np.empty(shape, kind)
+        self._floor = aligned(end, ALIGNMENT)
+        return self._arena.view(begin, kind, shape)
+
+    def run(
+        self, executable: Runnable, inputs: Mapping[str, Array], wanted: Sequence[str]
+    ) -> dict[str, Array]:
+        """Run in the room; the outputs lie outside of it.
+
+        Raises:
+            NoMemory: The lease is too small.
+        """
+        self.peak_bytes, self.is_planned = self._floor, False
+        _thread.room = self
+        try:
+            return executable.run(inputs, wanted)
+        finally:
+            _thread.room = None
+
+    def call(self, tensors: Mapping[str, Any]) -> tuple[Any, ...] | None:
+        """Run the program; None if its plan does not hold for such inputs.
+
+        Raises:
+            NoMemory: The lease is too small.
+        """
+        symbols = self.program.symbols(tensors)
+        found = None if symbols is None else self._views(symbols, tensors)
+        if symbols is None or found is None:
+            self._clear(self._floor)
+            return None
+        bound, height_bytes = found
+        planned = self._floor + height_bytes
+        self._clear(planned)
+        outputs = self.program.run(bound, symbols, tensors)
+        self.is_planned = True
+        self.peak_bytes = planned + self._plans.outside_bytes(self._rows, self._length)
+        return outputs
+
+    def _views(self, symbols: Symbols, tensors: Mapping[str, Any]) -> tuple[Any, int] | None:
+        """The views of a shape, and the height of its plan."""
+        key = symbols, self._floor
+        known = self._bound.get(key)
+        if known is not None:
+            self._bound.move_to_end(key)
+            self._check(known[1])
+            return known
+        if not self.program.is_made_for(tensors):
+            return None
+        offsets, height_bytes = self._plans.offsets(symbols)
+        self._check(height_bytes)
+        placed = [self._floor + offset for offset in offsets]
+        try:
+            bound = self.program.bind(
+                self._arena_of_types(), placed, symbols, slice_bytes=self._slice_bytes
+            )
+        except Unplannable:
+            return None
+        self._bound[key] = bound, height_bytes
+        if len(self._bound) > BOUND_MAX:
+            self._bound.popitem(last=False)
+        return bound, height_bytes
+
+    def _check(self, height_bytes: int) -> None:
+        outside = self._plans.outside_bytes(self._rows, self._length)
+        needed = self._floor + height_bytes + outside
+        if needed > self._lease_bytes:
+            raise NoMemory(
+                f"{self._rows} rows of length {self._length} take {needed} bytes; "
+                f"the lease has {self._lease_bytes}",
+                needed_bytes=needed,
+            )
+
+    def _clear(self, keep_bytes: int) -> None:
+        """Make way for what lies outside."""
+        if self._lease_bytes - keep_bytes >= WORTH_BYTES:
+            self._arena.resize(self._lease_bytes, keep_bytes)
+
+    def _arena_of_types(self) -> Mapping[Any, Any]:
+        """The whole arena, as a tensor of each type."""
+        if not self._types:
+            import torch
+
+            whole = torch.from_numpy(self._arena.view(0, np.uint8, (self._arena.reserved_bytes,)))
+            self._types = {dtype: whole.view(dtype) for dtype in self.program.dtypes}
+        return self._types
