@@ -12,7 +12,7 @@ from statistics import median
 from time import perf_counter, process_time
 from timeit import repeat
 
-from benchmarks import memory_runs, memory_wave
+from benchmarks import memory_runs, memory_torch, memory_wave
 from benchmarks.figures import Figure, print_figures
 from xirang.backends.onnx_trace import Trace
 from xirang.core.memory.arena import Refused
@@ -201,6 +201,8 @@ def main() -> None:
         for figure in memory_runs.figures(folder) if folder.exists() else ():
             print_figures([figure])
     for figure in memory_wave.figures():
+        print_figures([figure])
+    for figure in memory_torch.figures():
         print_figures([figure])
 
 

@@ -39,7 +39,8 @@ def room(figure: Figure) -> float:
 def page_of(figures: list[Figure], *, title: str, subtitle: str) -> Report:
     page = Report(title, subtitle)
     met = [figure for figure in figures if figure.is_met]
-    page.tiles([("figures", len(figures)), ("met", len(met)), ("short", len(figures) - len(met))])
+    short = [figure for figure in figures if not figure.is_met]
+    page.tiles([("figures", len(figures)), ("met", len(met)), ("short", len(short))])
     names = [figure.name for figure in figures]
     bars = [
         {
@@ -50,10 +51,7 @@ def page_of(figures: list[Figure], *, title: str, subtitle: str) -> Report:
             "x": [min(room(figure), 4.0) for figure in group],
             "text": [f"{figure.value:.3g} {figure.unit}".strip() for figure in group],
         }
-        for name, group in (
-            ("met", met),
-            ("short", [figure for figure in figures if not figure.is_met]),
-        )
+        for name, group in (("met", met), ("short", short))
         if group
     ]
     page.figure(

@@ -17,7 +17,7 @@ ALL_FILES = [*SOURCE_FILES, *TEST_FILES, *OTHER_FILES]
 
 FILE_LINES_MAX = 500
 SHELL_LINES_MAX = 300
-SHELLS = ("frontends/http.py", "engine/driver.py")
+SHELLS = ("frontends/wire/http.py", "engine/driver.py")
 FUNCTION_LINES_MAX = 70
 
 LEFTOVERS = re.compile(

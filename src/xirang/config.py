@@ -72,8 +72,8 @@ class ModelSettings:
     fast_wait_ms: float = _option(
         0.0, "longest run that a fast request may have to wait for; 0: as short as is cheap"
     )
-    degrade_to: str = _option("", "model that answers instead at the last step of overload")
-    degrade_length: int = _option(0, "what is read of longer rows at that step; 0: all")
+    degrade_to: str = _option("", "model that answers instead at the last level of overload")
+    degrade_length: int = _option(0, "what is read of longer rows at that level; 0: all")
     optional_outputs: tuple[str, ...] = _option(
         (), "outputs left out under overload unless asked for by name, as hidden,attention"
     )
@@ -83,7 +83,8 @@ class ModelSettings:
     instances: int = _option(0, "runs of a model at once; 0: one a core (one where runs are tiny)")
     threads: int = _option(1, "threads inside one run")
     memory_native: bool = _option(
-        default=True, text="plan the tensors of an ONNX model, where our native allocator is built"
+        default=True,
+        text="plan a model's tensors; those of ONNX where our native allocator is built",
     )
     memory_guarantee_mib: int = _option(0, "memory of the pool that it always gets, in MiB")
     memory_limit_mib: int = _option(

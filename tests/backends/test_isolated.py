@@ -14,7 +14,7 @@ from tests.support import models
 from tests.support.wire import DEADLINE_S, until
 
 from xirang.backends.executable import WorkerDied
-from xirang.backends.isolated.executable import IsolatedExecutable
+from xirang.backends.isolated.executable import HANG_S, IsolatedExecutable
 from xirang.backends.isolated.messages import Load
 from xirang.backends.isolated.segment import written
 from xirang.backends.onnx import OnnxExecutable
@@ -30,7 +30,7 @@ def isolated(function, **options):
 
 @pytest.fixture
 def obey():
-    executable = isolated("obey", hang_s=1.0)
+    executable = isolated("obey")
     yield executable
     executable.close()
 
@@ -118,10 +118,13 @@ def test_a_worker_that_dies_takes_one_run_along_and_the_next_one_finds_a_new_wor
     obey, command, word
 ):
     first = ask(obey, NOTHING)[0, 0]
+    if command == HANG:
+        obey.hang_s = 0.5
     with pytest.raises(WorkerDied, match=word) as died:
         ask(obey, NOTHING, command)
     assert died.value.is_suspect
     assert died.value.workers.wait(DEADLINE_S)
+    obey.hang_s = HANG_S
     second = ask(obey, NOTHING)[0, 0]
     assert first != second
     assert (obey.restarts, obey.living) == (1, 1)

@@ -7,6 +7,8 @@ import re
 import socket
 import ssl
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from tests.support.wire import DEADLINE_S, Hold, Wire, get, place_of, post, words
@@ -222,20 +224,21 @@ def test_a_flood_from_someone_who_does_not_read_is_held_back_and_cut_off(server)
 # ---------------------------------------------------------------------- too little of something
 
 
-@pytest.mark.parametrize(
-    "beginning",
-    [
-        b"",
-        b"P",
-        b"POST " + PATH.encode(),
-        good("x")[:60],
-        good("x")[:-1],
-        request(b"1\r\n", CHUNKED),
-    ],
-)
-def test_half_a_request_is_waited_for_no_longer_than_the_patience(server, beginning):
-    received = talk(server, beginning)
-    assert statuses(received) == ([408] if beginning else [])
+BEGINNINGS = [
+    b"",
+    b"P",
+    b"POST " + PATH.encode(),
+    good("x")[:60],
+    good("x")[:-1],
+    request(b"1\r\n", CHUNKED),
+]
+
+
+def test_half_a_request_is_waited_for_no_longer_than_the_patience(server):
+    with ThreadPoolExecutor(len(BEGINNINGS)) as clients:
+        received = list(clients.map(partial(talk, server), BEGINNINGS))
+    expected = [[408] if beginning else [] for beginning in BEGINNINGS]
+    assert [statuses(each) for each in received] == expected
 
 
 def test_slow_clients_in_numbers_keep_nobody_else_waiting(server):

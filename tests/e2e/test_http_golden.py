@@ -15,7 +15,7 @@ from tests.support import http_probes as probes
 from tests.support.golden import repository
 from tests.support.wire import Wire, place_of
 
-from xirang.frontends.shared_memory import FOLDER
+from xirang.frontends.v2.shared_memory import FOLDER
 from xirang.lab.server import ServerProcess
 
 pytestmark = pytest.mark.e2e

@@ -64,6 +64,12 @@ def test_a_server_that_ends_before_it_is_ready_is_told_with_its_log():
         ServerProcess(["no/such"])
 
 
+def test_a_server_that_hangs_is_killed():
+    with ServerProcess([HOLD]) as server:
+        os.kill(server.pid, signal.SIGSTOP)
+        assert server.stop(patience_s=0.1) == -signal.SIGKILL
+
+
 def test_a_full_queue_is_a_429_that_says_when_to_come_back():
     options = ("--queue", "1", "--instances", "1")
     with ServerProcess([HOLD], *options) as server, Hold() as hold:

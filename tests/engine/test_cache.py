@@ -8,6 +8,7 @@ from tests.support.puppets import PuppetHouse
 
 from xirang.core.event import Function, OverloadChanged
 from xirang.engine.cache import AnswerCache, key_of
+from xirang.engine.extent import Shapes
 from xirang.errors import Expired, XirangError
 from xirang.tensors.tensor import Tensor, of_array
 
@@ -109,6 +110,17 @@ def test_who_comes_too_late_is_not_answered_from_what_is_kept_either(house):
     house.clock.time_ns += 10_000_000
     with pytest.raises(Expired):
         ask(house, [1], budget_ms=1, arrival_ns=house.clock.time_ns - 5_000_000)
+
+
+def test_a_kept_answer_says_again_that_its_request_was_cut(house):
+    house.model.shapes = Shapes((0,), length_max=2, can_crop=True)
+    house.model.__post_init__()
+    first = ask(house, [1, 2, 3])
+    finish_all(house)
+    again = ask(house, [1, 2, 3])
+    assert first.answer.is_cropped
+    assert again.answer.is_cropped
+    assert counted(house, "cache_hit") == 1
 
 
 # ---------------------------------------------------------------- the cache alone

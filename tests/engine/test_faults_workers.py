@@ -206,6 +206,7 @@ members = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(fates, st.lists(members, min_size=1, max_size=4), st.sampled_from([0, 30, 900]),
        st.sampled_from([200, 5000, 10_000_000]))  # fmt: skip

@@ -4,7 +4,7 @@ import struct
 
 import orjson
 
-from xirang.frontends.kserve_answer import model_part
+from xirang.frontends.v2.kserve_answer import model_part
 
 MODEL = model_part("m", "3")
 

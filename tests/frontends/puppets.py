@@ -12,7 +12,7 @@ from uvicorn.server import ServerState
 from xirang.core.signature import TensorSpec
 from xirang.engine.call import Answer, Ran
 from xirang.errors import Cancelled, InvalidRequest, UnknownModel
-from xirang.frontends.http import serve_protocol
+from xirang.frontends.wire.http import serve_protocol
 from xirang.tensors.tensor import Tensor, to_array
 from xirang.text.folder import TextFolder
 from xirang.text.task import Task

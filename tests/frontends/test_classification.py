@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.classification import classified
+from xirang.frontends.v2.classification import classified
 
 
 def best(values, count, dtype="f4", labels=(), *, is_batched=True):

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.compression import compress, decompress, preferred
 from xirang.frontends.errors import TooLarge, UnsupportedEncoding
+from xirang.frontends.wire.compression import compress, decompress, preferred
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from tests.frontends.puppets import connect, get, post, responses
 from tests.frontends.test_http import Desk
 
-from xirang.frontends.dawdlers import RATE_BYTES_MIN, SWEEP_SECONDS, Dawdlers
+from xirang.frontends.wire.dawdlers import RATE_BYTES_MIN, SWEEP_SECONDS, Dawdlers
 
 PATIENCE = 10
 

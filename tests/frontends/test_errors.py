@@ -6,7 +6,7 @@ from tests.frontends.puppets import responses
 from xirang import errors as ours
 from xirang.frontends import errors
 from xirang.frontends.errors import error_headers
-from xirang.frontends.openai import InvalidField
+from xirang.frontends.texts.openai import InvalidField
 
 WORTH_A_RETRY = [
     ours.TooBusy("full", retry_after_ns=1_500_000_000),

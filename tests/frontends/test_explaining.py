@@ -2,13 +2,24 @@
 
 import orjson
 import pytest
-from tests.frontends.puppets import PuppetService, connect, echo_model, post, responses
+from tests.frontends.puppets import (
+    PuppetService,
+    PuppetText,
+    connect,
+    echo_model,
+    embed,
+    post,
+    responses,
+)
 
 from xirang.core.event import RunEnded
 from xirang.core.request import Request
 from xirang.core.run import Done, Run, Trigger
 from xirang.engine.call import Answer, Ran
+from xirang.frontends.exchange import Exchange
 from xirang.frontends.routes import hot_routes
+from xirang.frontends.texts.desk import TextDesk
+from xirang.frontends.texts.openai import EmbeddingsRoute
 from xirang.observe.explain import explain
 
 MS = 1_000_000
@@ -83,3 +94,21 @@ def test_a_parameter_that_is_no_boolean_is_refused():
     (response,) = responses(line.take())
     assert response.status == 400
     assert b"xirang_explain" in response.body
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_texts_of_a_request_are_explained_by_the_last_one(asked):
+    service = PuppetService(echo_model("m"))
+    route = EmbeddingsRoute(TextDesk(service, {"m": PuppetText()}))
+    exchange = Exchange(None, b"/v1/embeddings", {b"x-xirang-explain": b"1"} if asked else {})
+    exchange.body = orjson.dumps({"model": "m", "input": ["a", "b"]})
+    route(exchange)
+    for number in (8, 7):
+        ran = Ran(2, 0.1, 2 * MS, 6 * MS, 20_000, 10_000, EVENT)
+        answer = embed(service.calls[0])
+        service.answer(Answer(answer.outputs, 2 * MS, ran, request_id=number))
+    lines = dict(
+        line.split(b": ", 1) for line in exchange.response_headers.split(b"\r\n") if b": " in line
+    )
+    told = lines.get(b"x-xirang-explain")
+    assert (orjson.loads(told) == TOLD) if asked else told is None

@@ -8,7 +8,7 @@ import pytest
 from tests.frontends.puppets import PuppetModel, spec
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.generate import decode, encode
+from xirang.frontends.v2.generate import decode, encode
 from xirang.tensors.tensor import to_array
 
 BATCHED = {"max_batch_size": 8}

@@ -14,8 +14,8 @@ from tests.frontends.puppets import (
 )
 
 from xirang.errors import InvalidRequest, TooBusy
-from xirang.frontends.connection import LINGER_SECONDS, PIPELINE_MAX
-from xirang.frontends.http import HEAD_BYTES_MAX
+from xirang.frontends.wire.connection import LINGER_SECONDS, PIPELINE_MAX
+from xirang.frontends.wire.http import HEAD_BYTES_MAX
 
 
 class Desk:

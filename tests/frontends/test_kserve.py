@@ -9,11 +9,11 @@ from tests.frontends.messages import MODEL, binary, body, pack, strings, tensor
 from tests.frontends.puppets import PuppetModel, echo_model, spec
 
 from xirang.errors import InvalidRequest, XirangError
-from xirang.frontends import kserve
-from xirang.frontends.kserve import Wanted, decode, decode_raw
-from xirang.frontends.kserve_answer import encode
-from xirang.frontends.shared_memory import Place, Regions
-from xirang.frontends.special import Special
+from xirang.frontends.v2 import kserve
+from xirang.frontends.v2.kserve import Wanted, decode, decode_raw
+from xirang.frontends.v2.kserve_answer import encode
+from xirang.frontends.v2.shared_memory import Place, Regions
+from xirang.frontends.v2.special import Special
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor
 
 JSON_INPUTS = {

@@ -9,9 +9,9 @@ from hypothesis import given, settings, strategies as st
 from tests.frontends.messages import MODEL, binary, body, tensor
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.kserve import Wanted, decode
-from xirang.frontends.kserve_answer import encode
-from xirang.frontends.tensor_forms import CODES
+from xirang.frontends.v2.kserve import Wanted, decode
+from xirang.frontends.v2.kserve_answer import encode
+from xirang.frontends.v2.tensor_forms import CODES
 from xirang.tensors.tensor import NUMPY_TYPES, to_array
 
 X8 = tensor(data=None, binary_data_size=8)

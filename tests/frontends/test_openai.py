@@ -10,10 +10,10 @@ import pytest
 from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed
 
 from xirang.errors import Expired, InvalidRequest, NotReady, TooBusy
-from xirang.frontends import texts
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.openai import EmbeddingsRoute
-from xirang.frontends.texts import TextDesk
+from xirang.frontends.texts import desk as texts
+from xirang.frontends.texts.desk import TextDesk
+from xirang.frontends.texts.openai import EmbeddingsRoute
 from xirang.tensors.tensor import to_array
 
 

@@ -11,9 +11,9 @@ from tests.frontends.test_cold import exchange
 from xirang.frontends.cold import admin_app, cold_app, metrics_app
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.keys import Grant, Keys
-from xirang.frontends.operating import turning_routes
 from xirang.frontends.restricted import restrictions
-from xirang.frontends.shared_memory import Regions
+from xirang.frontends.v2.operating import turning_routes
+from xirang.frontends.v2.shared_memory import Regions
 
 SYSTEM = "/v2/systemsharedmemory"
 

@@ -12,7 +12,7 @@ from tests.frontends.test_cold import exchange
 from xirang.errors import InvalidRequest, NotReady
 from xirang.frontends.cold import admin_app, cold_app
 from xirang.frontends.keys import Grant, Keys
-from xirang.frontends.repository import decode, managing_routes
+from xirang.frontends.v2.repository import decode, managing_routes
 
 LOAD, UNLOAD = "/v2/repository/models/m/load", "/v2/repository/models/m/unload"
 

@@ -14,8 +14,8 @@ from tritonclient.utils import InferenceServerException
 
 from xirang.errors import Expired, InvalidRequest, NotReady, TooBusy
 from xirang.frontends.cold import cold_app
-from xirang.frontends.http import serve_protocol
 from xirang.frontends.routes import hot_routes
+from xirang.frontends.wire.http import serve_protocol
 
 pytestmark = pytest.mark.e2e
 

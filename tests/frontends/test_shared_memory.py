@@ -17,13 +17,13 @@ from tests.frontends.puppets import (
 )
 
 from xirang.errors import InvalidRequest
-from xirang.frontends import kserve
 from xirang.frontends.errors import TooLarge
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.grpc import infer
 from xirang.frontends.grpc.inference import ModelInferRequest
 from xirang.frontends.routes import hot_routes
-from xirang.frontends.shared_memory import (
+from xirang.frontends.v2 import kserve
+from xirang.frontends.v2.shared_memory import (
     REGIONS_MAX,
     AlreadyRegistered,
     NotAllowed,

@@ -3,8 +3,8 @@
 import pytest
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.shared_memory import Place
-from xirang.frontends.special import Special, place_of, special_of
+from xirang.frontends.v2.shared_memory import Place
+from xirang.frontends.v2.special import Special, place_of, special_of
 
 AT = {"shared_memory_region": "r", "shared_memory_byte_size": 8}
 

@@ -19,8 +19,8 @@ from tests.frontends.puppets import (
 from xirang.errors import Expired, ModelFailed, NotReady, TooBusy
 from xirang.frontends.exchange import Exchange
 from xirang.frontends.routes import hot_routes
-from xirang.frontends.tei import ACTS, TeiRoute
-from xirang.frontends.texts import TextDesk
+from xirang.frontends.texts.desk import TextDesk
+from xirang.frontends.texts.tei import ACTS, TeiRoute
 from xirang.tensors.tensor import to_array
 from xirang.text.task import Task
 

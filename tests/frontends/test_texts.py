@@ -7,8 +7,8 @@ import pytest
 from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed
 
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.openai import EmbeddingsRoute
-from xirang.frontends.texts import INLINE_CHARACTERS_MAX, TextDesk
+from xirang.frontends.texts.desk import INLINE_CHARACTERS_MAX, TextDesk
+from xirang.frontends.texts.openai import EmbeddingsRoute
 from xirang.tensors.tensor import to_array
 from xirang.text.task import Task
 

@@ -132,6 +132,7 @@ def test_a_recording_of_several_models_asks_which(tmp_path, capsys):
     assert ", ".join(POLICIES) in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_promise_that_cannot_be_kept_is_said(capsys):
     assert tune("--scenario images --load 2 --requests 600") == 1
     assert "no setting keeps" in capsys.readouterr().out
@@ -153,6 +154,7 @@ def test_what_cannot_be_is_refused_with_the_reason(capsys, words, word):
     assert word in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_its_page_shows_what_was_found_and_all_that_was_tried(tmp_path):
     page = tmp_path / "page.html"
     options = ["--budgets", "200", "--load", "0.5", "--requests", "200", "--html", str(page)]

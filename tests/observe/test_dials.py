@@ -17,14 +17,6 @@ DEFAULT = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _level_stays():
-    logger = logging.getLogger("xirang")
-    before = logger.level
-    yield
-    logger.setLevel(before)
-
-
 def test_tracing_stands_as_tritons_does():
     assert Dials().tracing().told() == DEFAULT
     assert not Dials().tracing("m").is_on

@@ -1,7 +1,7 @@
 """Who goes and who comes back with whom."""
 
 from xirang.engine.pipeline import Pipeline, Step
-from xirang.repository.ensembles import Ensembles
+from xirang.repository.ensembles import Dependents
 
 
 def made_of(*names):
@@ -9,7 +9,7 @@ def made_of(*names):
 
 
 def test_an_ensemble_that_went_with_a_model_comes_back_when_all_serve():
-    known = Ensembles()
+    known = Dependents()
     known.come("plain", None)
     known.come("e", made_of("a", "b"))
     known.come("outer", made_of("e"))
@@ -27,7 +27,7 @@ def test_an_ensemble_that_went_with_a_model_comes_back_when_all_serve():
 
 
 def test_who_left_at_a_wish_does_not_come_back():
-    known = Ensembles()
+    known = Dependents()
     known.come("e", made_of("a"))
     known.wait("e")
     known.leave("e")

@@ -73,6 +73,7 @@ def test_one_slow_run_tips_head_fit_over(load, factor):
     assert head_fit(load=load, blips={BLIP_RUN: factor}) < 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", [0.7, 1.0, 1.5])
 def test_adding_a_device_never_lowers_goodput(load):
     shares = [
@@ -82,6 +83,7 @@ def test_adding_a_device_never_lowers_goodput(load):
     assert shares == sorted(shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arrivals", [Poisson(200.0), Gamma(120.0, 3.0)], ids=["poisson", "gamma"])
 @pytest.mark.parametrize("efficiency", [0.0, 1.0])
 def test_adding_a_device_never_lowers_goodput_of_texts(arrivals, efficiency):

@@ -103,6 +103,7 @@ def best_of(requests, run_ns):
     return max(answered for answered, _ in plans(list(requests), run_ns))
 
 
+@pytest.mark.slow
 @given(UNLIKE, st.integers(1, 6))
 @settings(max_examples=60, deadline=None)
 def test_no_plan_exceeds_the_bound(drawn, call_ms):

@@ -101,6 +101,7 @@ def test_the_same_seed_gives_the_same_decisions():
     assert first.log.digest() != other.log.digest()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("efficiency", [0.0, 1.0])
 def test_more_load_gives_larger_batches_until_windows_close(efficiency):
     loads = (0.05, 0.2, 0.4) if efficiency else (0.05, 0.2, 0.4, 0.6, 0.8, 0.95)
@@ -112,6 +113,7 @@ def test_more_load_gives_larger_batches_until_windows_close(efficiency):
     assert batches[-1] > 4 * batches[0]
 
 
+@pytest.mark.slow
 def test_more_patience_gives_larger_batches_and_nobody_late():
     results = [play_gpu(load=0.2, requests=4000, efficiency=e).result for e in (0.0, 0.5, 1.0)]
     batches = [result.batch_mean for result in results]

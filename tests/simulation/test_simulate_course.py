@@ -2,6 +2,7 @@
 
 from itertools import islice
 
+import pytest
 from tests.support.simulated import GPU, GPU_CAPACITY, MS, gpu_policy, service
 
 from xirang.core.scheduler import Scheduler
@@ -33,6 +34,7 @@ def test_a_few_hundred_moments_in_order():
     assert len(course_of(Switching(0.3 * GPU_CAPACITY, swing=0.0), 20)) <= 20
 
 
+@pytest.mark.slow
 def test_demand_follows_a_square_wave_and_the_window_goes_against_it():
     rate = 0.5 * GPU_CAPACITY
     arrivals = Switching(rate, swing=0.6, dwell_s=10.0, is_random=False)

@@ -8,10 +8,10 @@ from torch.nn import functional
 class Encoder(nn.Module):
     """ids, mask int64 [batch, tokens] → one vector a row; attention whole or in its parts."""
 
-    def __init__(self, *, is_whole=True, width=32, heads=4, layers=2):
+    def __init__(self, *, is_whole=True, width=32, heads=4, layers=2, words=100):
         super().__init__()
         self.is_whole, self.heads = is_whole, heads
-        self.words, self.places = nn.Embedding(100, width), nn.Embedding(512, width)
+        self.words, self.places = nn.Embedding(words, width), nn.Embedding(512, width)
         self.first = nn.LayerNorm(width)
         self.layers = nn.ModuleList(_layer(width) for _ in range(layers))
 
@@ -71,6 +71,20 @@ class InPlace(nn.Module):
         return y.masked_fill_(z > 3, -1.0), z.sum(-1)
 
 
+class Pieces(nn.Module):
+    """Gives parts of what it made, wrote into and looked at by the shape of an input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.arange(4.0))
+
+    def forward(self, x):
+        y = x.tanh()
+        y.add_(1)
+        z = (x * 3).sin()
+        return y[:, 0], z[:, :1].view_as(x[:, :1]), y.sum(-1), self.table.expand_as(x[:, 0])
+
+
 class Turned(nn.Module):
     """The same tensor in two orders must not be written over itself."""
 
@@ -120,6 +134,14 @@ class Chosen(nn.Module):
 
     def forward(self, x):
         return x[x > 0]
+
+
+class Counted(nn.Module):
+    """How many are above zero, found by looking for them."""
+
+    def forward(self, x):
+        found = torch.nonzero(x > 0)[:, 0]
+        return torch.zeros(x.shape[0]).index_add(0, found, torch.ones(found.shape[0]))
 
 
 class Longer(nn.Module):

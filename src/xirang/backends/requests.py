@@ -144,8 +144,16 @@ _KINDS: dict[str, type[XirangError]] = {
     "UNAVAILABLE": NotReady,
     "UNSUPPORTED": Unsupported,
 }
-_CODE_OF = {400: 3, 404: 2, 429: 4, 499: 7, 501: 5, 503: 4, 504: 4}
-_INTERNAL = CODES.index("INTERNAL")
+_CODE_OF = {
+    400: "INVALID_ARG",
+    404: "NOT_FOUND",
+    429: "UNAVAILABLE",
+    499: "CANCELLED",
+    501: "UNSUPPORTED",
+    503: "UNAVAILABLE",
+    504: "UNAVAILABLE",
+}
+"""By the status that the error has over HTTP; INTERNAL for all others."""
 
 
 def error_of(code: int, text: str) -> XirangError:
@@ -157,4 +165,4 @@ def error_of(code: int, text: str) -> XirangError:
 
 def code_of(error: XirangError) -> int:
     """The number of Triton's code for an error."""
-    return _CODE_OF.get(error.status, _INTERNAL)
+    return CODES.index(_CODE_OF.get(error.status, "INTERNAL"))

@@ -1,6 +1,6 @@
 """PyTorch: exported programs, TorchScript, and modules that the user names."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from xirang.backends.torch_program import (
 from xirang.backends.torch_room import room_here
 from xirang.backends.torch_study import Feed, study
 from xirang.backends.torch_trace import Unplannable
+from xirang.core.memory.polynomial import Polynomial
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidRequest, InvalidSetting
 from xirang.memory.arena import NoMemory
@@ -50,6 +51,7 @@ class TorchExecutable:
         self.footprint: Footprint | None = None
         self.is_governed = is_governed
         self.planning = ""
+        self._heard: dict[str, Array] | None = None
         self._planned: PlannedProgram | None = None
         self._program = program
         self._place = place
@@ -69,34 +71,51 @@ class TorchExecutable:
         for spec in self.inputs:
             _check(spec, inputs.get(spec.name))
         given = {spec.name: inputs[spec.name] for spec in self.inputs}
+        if self._heard is not None:
+            self._heard = given
         return self._run_rows(given, wanted) if self.is_packed else self._run(given, wanted)
 
-    def study(self, feeds: Sequence[Feed], lengths: Sequence[int]) -> TorchFootprint | None:
+    def heard(self, run: Callable[[], object]) -> dict[str, Array]:
+        """What it is given last while something around it is run; nobody else may run it then."""
+        self._heard = {}
+        try:
+            run()
+            return self._heard
+        finally:
+            self._heard = None
+
+    def study(
+        self, feeds: Sequence[Feed], inputs: Sequence[Polynomial], lengths: Sequence[int]
+    ) -> TorchFootprint | None:
         """Find out whether it can be run from a plan; `planning` says what was found.
 
         Args:
-            feeds: Tiny runs, at least one.
+            feeds: Tiny runs.
+            inputs: What the inputs of a run take, as those who fill them have them.
             lengths: For which plans are made.
 
         Returns:
             What its runs take; None if it runs as PyTorch runs it.
         """
         program = self._program
-        ordered = [
-            Feed(feed.rows, feed.length, {name: feed.inputs[name] for name in program.order})
-            for feed in feeds
-        ]
         try:
-            exported = self._exported(max(ordered, key=lambda feed: feed.rows * feed.length))
-            found = study(exported, program.call, ordered, lengths)
+            ordered = [
+                Feed(feed.rows, feed.length, {name: feed.inputs[name] for name in program.order})
+                for feed in feeds
+            ]
+            exported = self._exported(ordered)
+            found = study(exported, program.call, ordered, inputs, lengths)
         except Unplannable as error:
             self.planning = f"runs unplanned: {error}"
-            return None
-        self.planning = found.says
-        self._planned = found.footprint.program
-        return found.footprint
+        except Exception as error:  # whatever it is, the model serves as it did before
+            self.planning = f"runs unplanned: {type(error).__name__}: {error}"
+        else:
+            self.planning = found.says
+            self._planned = found.footprint.program
+            return found.footprint
+        return None
 
-    def _exported(self, feed: Feed) -> Any:
+    def _exported(self, feeds: Sequence[Feed]) -> Any:
         program = self._program
         if program.export is None:
             raise Unplannable("TorchScript has no graph that could be planned")
@@ -106,7 +125,9 @@ class TorchExecutable:
             raise Unplannable("it takes sequences end to end")
         if not program.is_reentrant:
             raise Unplannable("it may keep something from call to call (is_reentrant is not true)")
-        return program.export(feed)
+        if not feeds:
+            raise Unplannable("it takes no tiny run")
+        return program.export(max(feeds, key=lambda feed: feed.rows * feed.length))
 
     def _run_rows(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Rows of one length, through a program that takes them end to end."""

@@ -5,18 +5,18 @@ while they run. That is measured at a few tiny shapes.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
-from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram, Symbols
+from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram
 from xirang.backends.torch_room import SLICE_BYTES, TorchRoom
+from xirang.backends.torch_shapes import Symbols
 from xirang.core.memory.law import ROWS_END, Law, Regime
 from xirang.core.memory.lifetime import Lifetimes, aligned
 from xirang.core.memory.planner import Planner
-from xirang.core.memory.polynomial import Measured, Polynomial, fit, total
+from xirang.core.memory.polynomial import NOTHING, Measured, Polynomial, fit, total
 from xirang.core.memory.validate import fault_of
 from xirang.memory.arena import HostArena
 
@@ -41,16 +41,14 @@ class Sample:
     Attributes:
         rows, length: Its shape.
         symbols: The same, as the program has it.
-        inputs_bytes: The size of each input.
-        outside_bytes: The most that it took of PyTorch's own allocator at once, where slices were
-            of one row each.
+        working: Step to the most that it took of PyTorch's own allocator, beside tensors; slices
+            were of one row each.
     """
 
     rows: int
     length: int
     symbols: Symbols
-    inputs_bytes: tuple[int, ...]
-    outside_bytes: int
+    working: Mapping[int, int]
 
 
 class Stack:
@@ -93,31 +91,27 @@ class TorchFootprint:
     """
 
     def __init__(
-        self, program: PlannedProgram, samples: Sequence[Sample], lengths: Sequence[int]
+        self,
+        program: PlannedProgram,
+        samples: Sequence[Sample],
+        inputs: Sequence[Polynomial],
+        lengths: Sequence[int],
     ) -> None:
         """Find the law and the plans.
 
         Args:
             program: What runs.
             samples: Tiny runs, at least one.
+            inputs: What each input takes.
             lengths: For which plans are made; runs of others use the best of them.
         """
         self.program = program
         self._lengths = tuple(lengths)
         sizes = [program.sizes_bytes(sample.symbols) for sample in samples]
-        self._inputs = _fitted(samples, [sample.inputs_bytes for sample in samples])
+        self._inputs = inputs
         placed = _fitted(samples, [one for one, _ in sizes])
-        outside = _fitted(samples, [other for _, other in sizes])
         self._placed = _regime(program.lifetimes, placed)
-        known = Law([_regime(program.outside_lifetimes, outside)], alignment=ALIGNMENT)
-        unseen = [
-            max(0, sample.outside_bytes - known.peak_bytes(sample.rows, sample.length))
-            for sample in samples
-        ]
-        (working,) = _fitted(samples, [(each,) for each in unseen])
-        # Runs make slices of several rows where the samples made one row each.
-        working = working.plus(SLICE_BYTES) if program.has_slices else working
-        self._outside = [total([one, working]) for one in known.peaks] or [working]
+        self._outside = _outside(program, samples, [other for _, other in sizes])
         self._stacks: list[Stack] = []
         self._peaks: dict[Size, int] = {}
         self._rows: dict[Size, int] = {}
@@ -183,7 +177,7 @@ class TorchFootprint:
     def _law(self) -> tuple[Polynomial, ...]:
         """The sum of the parts, lifted to where plans are above the bound."""
         inputs = total([one.plus(ALIGNMENT - 1) for one in self._inputs])
-        placed = Law([self._placed], alignment=ALIGNMENT).peaks or (total([]),)
+        placed = Law([self._placed], alignment=ALIGNMENT).peaks or (NOTHING,)
         sums = [total([inputs, one, other]) for one in placed for other in self._outside]
         between = [(one + other) // 2 for one, other in pairwise(self._lengths)]
         tried = [(rows, n) for rows in (1, ROWS, 8 * ROWS) for n in (*self._lengths, *between)]
@@ -192,6 +186,22 @@ class TorchFootprint:
             for size in tried
         )
         return tuple(_scaled(one, max(Fraction(1), excess)) for one in sums)
+
+
+def _outside(
+    program: PlannedProgram, samples: Sequence[Sample], sizes: Sequence[Sequence[int]]
+) -> list[Polynomial]:
+    """What lies outside of the plan at the instants that may be the worst."""
+    steps = sorted({step for sample in samples for step in sample.working})
+    working = [[sample.working.get(step, 0) for step in steps] for sample in samples]
+    slots = [*_fitted(samples, sizes), *_fitted(samples, working)]
+    known = program.outside_lifetimes
+    starts = (*known.starts, *steps)
+    ends = (*known.ends, *(step + 1 for step in steps))
+    peaks = Law([Regime(starts, ends, tuple(slots))], alignment=ALIGNMENT).peaks or (NOTHING,)
+    # Runs make slices of several rows where the samples made one row each.
+    slice_bytes = SLICE_BYTES if program.has_slices else 0
+    return [peak.plus(slice_bytes) for peak in peaks]
 
 
 def _scaled(polynomial: Polynomial, by: Fraction) -> Polynomial:
@@ -223,28 +233,3 @@ def _kept(table: dict[Size, int], key: Size, find: Callable[[], int]) -> int:
             table.clear()
         known = table[key] = find()
     return known
-
-
-def taken_bytes(call: Callable[[], Any]) -> int:
-    """The most that a call took of PyTorch's own allocator at once."""
-    from torch._C._profiler import _ExperimentalConfig
-    from torch.autograd import (
-        ProfilerConfig,
-        ProfilerState,
-        _disable_profiler_legacy,
-        _enable_profiler_legacy,
-    )
-
-    flags = (False, True, False, False, False)  # of them, only memory is looked at
-    _enable_profiler_legacy(ProfilerConfig(ProfilerState.CPU, *flags, _ExperimentalConfig()))
-    try:
-        kept = call()
-    finally:
-        told = _disable_profiler_legacy()
-    del kept
-    used = most = 0
-    for event in (event for events in told for event in events):
-        if event.kind() == "memory_alloc":
-            used += event.cpu_memory_usage()
-            most = max(most, used)
-    return most

@@ -110,6 +110,10 @@ class Positive:
         return f"{writer.named(torch.clamp_min)}({writer.said(node.args[0])}, 0, out={out})"
 
 
+_MOMENTS_BYTES = 8
+"""A row's mean and deviation, which are made outside as well."""
+
+
 class Normalized:
     """Rows, each by itself, in slices that are copied while they are in the cache."""
 
@@ -120,7 +124,7 @@ class Normalized:
         x, shape, *rest = node.args
         given = dict(zip(("weight", "bias", "eps"), rest, strict=False)) | node.kwargs
         row = [-1, *shape]
-        size_bytes = prod(shape) * node.meta["val"].dtype.itemsize
+        size_bytes = prod(shape) * node.meta["val"].dtype.itemsize + _MOMENTS_BYTES
         step = writer.viewed(f"max(1, {SLICE} // {size_bytes})", SLICE)
         each = f".view({writer.said(row)}).split({step})"
         ins = writer.viewed(f"{writer.said(x)}{each}", writer.said(x))
@@ -143,7 +147,9 @@ class Attention:
 
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         given = dict(zip(names, node.args, strict=False)) | node.kwargs
-        row = _row_bytes(writer, node.meta["val"])
+        tensor = node.meta["val"]
+        # Beside each head's result at a position it makes one number.
+        row = f"{_row_bytes(writer, tensor)} + {_row_bytes(writer, tensor[..., 0])}"
         step = writer.viewed(f"max(1, {SLICE} // max(1, {row}))", SLICE)
         sliced = [writer.said(given.pop(name)) for name in names[:3]]
         if self._is_mask_sliced:

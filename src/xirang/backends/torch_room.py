@@ -7,13 +7,14 @@ that, gives its pages back first.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
-from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram, Symbols
+from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram
+from xirang.backends.torch_shapes import Symbols
 from xirang.backends.torch_trace import Unplannable
 from xirang.core.memory.lifetime import aligned
 from xirang.memory.arena import HostArena, NoMemory
@@ -122,8 +123,14 @@ class TorchRoom:
         finally:
             _thread.room = None
 
-    def call(self, tensors: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    def call(
+        self, tensors: Mapping[str, Any], *, mark: Callable[[int], object] | None = None
+    ) -> tuple[Any, ...] | None:
         """Run the program; None if its plan does not hold for such inputs.
+
+        Args:
+            tensors: Its inputs by name.
+            mark: Is told the number of each step before it is made.
 
         Raises:
             NoMemory: The lease is too small.
@@ -136,7 +143,7 @@ class TorchRoom:
         bound, height_bytes = found
         planned = self._floor + height_bytes
         self._clear(planned)
-        outputs = self.program.run(bound, symbols, tensors)
+        outputs = self.program.run(bound, symbols, tensors, mark=mark)
         self.is_planned = True
         self.peak_bytes = planned + self._plans.outside_bytes(self._rows, self._length)
         return outputs

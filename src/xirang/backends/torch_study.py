@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from xirang.backends.torch_footprint import Sample, TorchFootprint, taken_bytes
+from xirang.backends.torch_allocations import taken_by_step
+from xirang.backends.torch_footprint import Sample, TorchFootprint
 from xirang.backends.torch_planned import PlannedProgram
 from xirang.backends.torch_room import TorchRoom
 from xirang.backends.torch_trace import Unplannable
+from xirang.core.memory.polynomial import Polynomial
 from xirang.memory.arena import HostArena
 from xirang.tensors.tensor import Array
 
@@ -101,6 +103,7 @@ def study(
     exported: Any,
     call: Callable[[dict[str, Any]], Any],
     feeds: Sequence[Feed],
+    inputs: Sequence[Polynomial],
     lengths: Sequence[int],
 ) -> Study:
     """Plan a program, and hold it against itself.
@@ -109,6 +112,7 @@ def study(
         exported: Of `torch.export`; its inputs are those of the feeds, in the same order.
         call: The model as it is, over tensors by name.
         feeds: Tiny runs, at least one.
+        inputs: What each input takes.
         lengths: For which plans are made.
 
     Raises:
@@ -125,13 +129,12 @@ def study(
         taken = [feed for feed in feeds if program.symbols(tensors_of(feed)) is not None]
         if len(taken) < min(SAMPLES_MIN, len(feeds)):
             raise Unplannable("it was not exported for all sizes that the model takes")
-        guessed = TorchFootprint(program, [_sample(program, feed) for feed in taken], lengths)
+        samples = [_sample(program, feed) for feed in taken]
+        guessed = TorchFootprint(program, samples, inputs, lengths)
         runs = [_Tried(guessed, feed, call) for feed in taken]
-    samples = [
-        _sample(program, feed, run.outside_bytes) for feed, run in zip(taken, runs, strict=True)
-    ]
+    samples = [_sample(program, feed, run.taken) for feed, run in zip(taken, runs, strict=True)]
     says = _says(program, samples[-1], is_same=all(run.is_same for run in runs))
-    return Study(TorchFootprint(program, samples, lengths), says)
+    return Study(TorchFootprint(program, samples, inputs, lengths), says)
 
 
 class _Tried:
@@ -139,7 +142,7 @@ class _Tried:
 
     Attributes:
         is_same: Whether it gave the very same bits as the model.
-        outside_bytes: What it took of PyTorch's own allocator, slices being of one row each.
+        taken: Step to what was taken of PyTorch's own allocator, slices being of one row each.
     """
 
     def __init__(
@@ -152,7 +155,7 @@ class _Tried:
         sliced = TorchRoom(footprint, arena, slice_bytes=1)
         if not all(map(_is_close, _ran(sliced, feed, tensors), expected)):
             raise Unplannable("its planned answers differ from its own")
-        self.outside_bytes = taken_bytes(lambda: sliced.call(tensors))
+        self.taken = taken_by_step(lambda mark: sliced.call(tensors, mark=mark))
 
 
 def _ran(room: TorchRoom, feed: Feed, tensors: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -197,11 +200,16 @@ def tensors_of(feed: Feed) -> dict[str, Any]:
     return tensors
 
 
-def _sample(program: PlannedProgram, feed: Feed, outside_bytes: int = 0) -> Sample:
+def _sample(program: PlannedProgram, feed: Feed, taken: Mapping[int, int] | None = None) -> Sample:
     symbols = program.symbols(tensors_of(feed))
     assert symbols is not None
-    sizes = tuple(feed.inputs[name].nbytes for name in program.inputs)
-    return Sample(feed.rows, feed.length, symbols, sizes, outside_bytes)
+    blocks = list(zip(program.outside, program.sizes_bytes(symbols)[1], strict=True))
+    working = {}
+    for step, most in (taken or {}).items():
+        known = sum([size for block, size in blocks if block.start <= step <= block.last])
+        if most > known:
+            working[step] = most - known
+    return Sample(feed.rows, feed.length, symbols, working)
 
 
 def _says(program: PlannedProgram, sample: Sample, *, is_same: bool) -> str:

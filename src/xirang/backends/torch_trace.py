@@ -196,10 +196,10 @@ class _Watch:
         if isinstance(told, list | tuple):
             return False
         strides = [formula_of(stride) for stride in told.stride()]
-        sizes = self._sizes
-        return list(result.stride()) == [
-            int(stride.subs(sizes)) if hasattr(stride, "subs") else stride for stride in strides
-        ]
+        known = [each.subs(self._sizes) if hasattr(each, "subs") else each for each in strides]
+        if any(getattr(each, "free_symbols", ()) for each in known):
+            raise Unplannable("its shapes depend on its data")
+        return [int(each) for each in known] == list(result.stride())
 
     def _run(self, node: Any) -> Any:
         values = self._found.values

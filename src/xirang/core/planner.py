@@ -155,9 +155,17 @@ class Planner:
         end_ns = scene.now_ns + self._planned_ns * (1.0 + cost.margin_fit())
         if end_ns <= backlog.latest_start_ns():
             # Nobody will be late, in whatever order: no need to look at each run.
-            head = backlog.most_urgent()
-            return group_of(next(run for run in self._plan if head in run), scene)
+            return group_of(self._planned_with(backlog.most_urgent()), scene)
         return self._choose_among(self._plan, self._plan, scene)
+
+    def _planned_with(self, request: Request) -> Run:
+        assert self._plan is not None
+        length = request.length
+        for run in self._plan:
+            # Runs end with their longest: most need not be searched.
+            if run[-1].length >= length and request in run:
+                return run
+        raise AssertionError("whoever is most urgent has been planned")
 
     def _choose_among(self, runs: Sequence[Run], pools: Sequence[Run], scene: Scene) -> Group:
         groups = [group_of(run, scene) for run in runs]

@@ -308,14 +308,19 @@ class Engine:
         """A model that streams, remembers or is made of others; None: this time it just runs."""
         if model.is_decoupled and call.take_part is None:
             raise Unsupported(f"model '{model.name}' is decoupled: ask it by ModelStreamInfer")
-        if model.keeps_answers and self._is_answered_already(model, call, wanted, times):
+        if model.keeps_answers and self._is_answered_already(call, model, extent, wanted, times):
             return Ticket(self.traffic, ())
         if model.pipeline is not None:
             return self._ensembles.submit(call, model, extent, wanted, times)
         return None
 
     def _is_answered_already(
-        self, model: Model, call: Call, wanted: Sequence[str], times: tuple[int, int]
+        self,
+        call: Call,
+        model: Model,
+        extent: Extent,
+        wanted: Sequence[str],
+        times: tuple[int, int],
     ) -> bool:
         """Answer from what is kept; what cannot be will be kept when it has been run."""
         begun_ns = self._clock.now_ns()
@@ -331,7 +336,8 @@ class Engine:
             return False
         self._statistics.note_hit(model.lanes, now_ns - begun_ns, now_ns - times[0])
         ran = Ran(rows=0, padding=0.0, start_ns=now_ns, end_ns=now_ns)
-        call.reply(Answer(outputs, now_ns - times[0], ran, version=model.version))
+        waited_ns = now_ns - times[0]
+        call.reply(Answer(outputs, waited_ns, ran, 0, model.version, extent.is_cropped))
         return True
 
     def _submit_parts(

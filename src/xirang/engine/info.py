@@ -86,6 +86,7 @@ def _config(model: Model) -> dict[str, Any]:
             "paddable": list(model.shapes.paddable),
             "can_pad": policy.can_pad,
             "verdict": model.verdict,
+            "planning": str(getattr(model.executable, "planning", "")),
             "overrides": list(model.overrides),
             "inputs": {name: _layout(layout) for name, layout in taken.items()},
             "outputs": {name: _layout(layout) for name, layout in given.items()},

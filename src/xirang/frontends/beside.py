@@ -6,11 +6,11 @@ from urllib.parse import unquote_to_bytes
 
 from xirang.frontends.exchange import Route
 from xirang.frontends.keys import Keys
-from xirang.frontends.kserve_v1 import PredictRoute
-from xirang.frontends.openai import EmbeddingsRoute
 from xirang.frontends.service import Service
-from xirang.frontends.tei import ACTS, TeiRoute
-from xirang.frontends.texts import TextDesk
+from xirang.frontends.texts.desk import TextDesk
+from xirang.frontends.texts.openai import EmbeddingsRoute
+from xirang.frontends.texts.tei import ACTS, TeiRoute
+from xirang.frontends.v1.predict import PredictRoute
 
 EMBEDDINGS = b"/v1/embeddings"
 _PREDICT = re.compile(rb"/v1/models/([^/]+):predict")

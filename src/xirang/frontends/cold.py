@@ -12,13 +12,16 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from xirang.errors import InvalidRequest, NotReady, UnknownModel, XirangError
-from xirang.frontends import dashboard, errors, openai, openapi, tei_cold, v1_cold
+from xirang.frontends import dashboard, errors
 from xirang.frontends.documents import VERBS_NOT_POST, object_of, refused, told
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.keys import Grant, Keys
-from xirang.frontends.operating import client_routes
+from xirang.frontends.openapi import document as openapi
 from xirang.frontends.restricted import Check, api_of_path
 from xirang.frontends.service import ModelInfo, Service, TextModel
+from xirang.frontends.texts import openai, tei_cold
+from xirang.frontends.v1 import listing
+from xirang.frontends.v2.operating import client_routes
 from xirang.observe import exposition
 
 OPEN_PATHS = frozenset(
@@ -58,7 +61,7 @@ def cold_app(
             *_server_routes(service, extensions),
             *client_routes(service, extensions),
             *_model_routes(service),
-            *v1_cold.routes(service, texts),
+            *listing.routes(service, texts),
             *tei_cold.routes(service, texts, version=_version()),
         ],
         keys,

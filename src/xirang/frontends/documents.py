@@ -37,7 +37,7 @@ async def body_of(request: Request) -> bytes:
     """A request's whole body.
 
     Raises:
-        TooLarge: It is no setting and no question, but something else.
+        TooLarge: It has more than `BODY_BYTES_MAX` bytes: settings and questions are short.
     """
     parts, size_bytes = [], 0
     async for part in request.stream():
@@ -70,5 +70,5 @@ def refused(status: int, headers: bytes, body: bytes) -> Response:
 
 
 def done() -> Response:
-    """The answer to a wish that was fulfilled."""
+    """The answer to a command that was carried out."""
     return Response(media_type="application/json")

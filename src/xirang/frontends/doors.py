@@ -17,16 +17,16 @@ from xirang.config import GRPC_PORT, Config
 from xirang.core.admission.tenants import Allowance
 from xirang.errors import InvalidSetting
 from xirang.frontends.cold import admin_app, cold_app, metrics_app
-from xirang.frontends.dawdlers import Dawdlers
 from xirang.frontends.exchange import Exchange, Match
 from xirang.frontends.extensions import Extensions, extensions_of
 from xirang.frontends.following import exchanges
-from xirang.frontends.http import serve_protocol
 from xirang.frontends.keys import Keys, load_keys
-from xirang.frontends.operating import turning_routes
-from xirang.frontends.repository import managing_routes
 from xirang.frontends.routes import hot_routes
 from xirang.frontends.service import Repository, Service, TextModel
+from xirang.frontends.v2.operating import turning_routes
+from xirang.frontends.v2.repository import managing_routes
+from xirang.frontends.wire.dawdlers import Dawdlers
+from xirang.frontends.wire.http import serve_protocol
 
 if TYPE_CHECKING:
     from xirang.frontends.grpc.grpcio import GrpcDoor

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from xirang.config import Config
-from xirang.frontends.delivery import Delivery
 from xirang.frontends.forwarding import pattern_of
 from xirang.frontends.restricted import Check, restrictions
 from xirang.frontends.service import ModelInfo
-from xirang.frontends.shared_memory import Regions
-from xirang.frontends.special import Special
+from xirang.frontends.v2.delivery import Delivery
+from xirang.frontends.v2.shared_memory import Regions
+from xirang.frontends.v2.special import Special
 from xirang.observe.dials import Dials, dials_at
 from xirang.observe.witness import Witness
 

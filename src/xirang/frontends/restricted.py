@@ -17,8 +17,8 @@ GRPC_PREFIX = "triton-grpc-protocol-"
 
 _PATHS = (
     ("statistics", r"/v2/models/stats|/v2/models/MODEL/stats|/v2/xirang/(costs|memory)"),
-    ("health", r"/v2/health/(live|ready)|/v2/models/MODEL/ready"),
-    ("metadata", r"/v2/?|/v2/models/MODEL|/v1/models(/.+)?"),
+    ("health", r"/v2/health/(live|ready)|/v2/models/MODEL/ready|/ping|(/tei/[^/]+)?/health"),
+    ("metadata", r"/v2/?|/v2/models/MODEL|/v1/models(/.+)?|(/tei/[^/]+)?/info"),
     ("inference", r"/v2/models/MODEL/(infer|generate|generate_stream)|/v1/embeddings"),
     ("model-config", r"/v2/models/MODEL/config"),
     ("trace", r"(/v2/models/MODEL|/v2)/trace/setting"),

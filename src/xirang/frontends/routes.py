@@ -9,12 +9,12 @@ import httptools
 from xirang.frontends.beside import routes_beside
 from xirang.frontends.exchange import Match, Route
 from xirang.frontends.extensions import Extensions
-from xirang.frontends.generate import GenerateRoute
-from xirang.frontends.infer import InferRoute
 from xirang.frontends.keys import Keys
 from xirang.frontends.restricted import guarded
 from xirang.frontends.service import Service, TextModel
-from xirang.frontends.texts import TextDesk
+from xirang.frontends.texts.desk import TextDesk
+from xirang.frontends.v2.generate import GenerateRoute
+from xirang.frontends.v2.infer import InferRoute
 
 ROUTES_KEPT_MAX = 1024
 _INFER = re.compile(rb"/v2/models/([^/]+)(?:/versions/([0-9]+))?/(infer|generate(_stream)?)")

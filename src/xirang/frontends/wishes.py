@@ -6,9 +6,9 @@ from xirang.errors import InvalidRequest
 from xirang.frontends import explaining, timing
 from xirang.frontends.budget import tightest
 from xirang.frontends.caller import asked_in, caller_of
-from xirang.frontends.compression import preferred
 from xirang.frontends.exchange import Exchange
 from xirang.frontends.keys import Grant, Keys
+from xirang.frontends.wire.compression import preferred
 
 
 class Wishes(NamedTuple):

@@ -41,7 +41,7 @@ def add_picture(subparsers: "_SubParsersAction[argparse.ArgumentParser]") -> Non
     parser = subparsers.add_parser(
         "picture",
         help="the plots of a report as PNG files, for documents",
-        description="Write each plot of a page that load, simulate, tune, replay, plan or a "
+        description="Write each plot of a page that load, simulate, tune, plan, demo or a "
         "benchmark wrote as a PNG file of its own. It needs a Chromium on this machine.",
     )
     parser.add_argument("report", type=Path, metavar="REPORT", help="the HTML page")

@@ -1,5 +1,6 @@
 """A real `xirang serve` in a process of its own, for the demo, the benchmarks and the tests."""
 
+import os
 import re
 import signal
 import subprocess
@@ -11,6 +12,9 @@ from types import TracebackType
 from typing import IO, Self
 
 from xirang.errors import XirangError
+
+PATIENCE_S = 90.0
+"""Longer than a server waits for what is in it; one that is still there hangs."""
 
 _READY = re.compile(r"xirang serves .* on (https?://\S+)(?: and grpcs?://(\S+))?")
 
@@ -50,19 +54,30 @@ class ServerProcess:
         """Of the process."""
         return self._process.pid
 
-    def stop(self) -> int:
-        """Ask it to end as an operator would; its exit status."""
+    @property
+    def is_open(self) -> bool:
+        """Whether its log can still be read."""
+        return not self._log.closed
+
+    def stop(self, *, patience_s: float = PATIENCE_S) -> int:
+        """Ask it to end as an operator would, and kill it if it does not; its exit status."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
-        status = self._process.wait()
+        try:
+            status = self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
         assert self._process.stdout is not None
         self._process.stdout.close()
         return status
 
     def log_text(self) -> str:
         """What it wrote to standard error."""
-        self._log.seek(0)
-        return self._log.read().decode(errors="replace")
+        descriptor = self._log.fileno()
+        # Read beside: the server writes where the file stands, which is not to be moved.
+        written = os.pread(descriptor, os.fstat(descriptor).st_size, 0)
+        return written.decode(errors="replace")
 
     def __enter__(self) -> Self:
         return self

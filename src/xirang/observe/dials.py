@@ -5,7 +5,7 @@ The settings are Triton's, under its names. Of the log they take effect at once;
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -165,12 +165,7 @@ def unknown_model(name: str) -> InvalidRequest:
 
 def _traced(name: str, value: Any) -> Any:
     """One setting's value, checked; None to clear it."""
-    if name == "trace_file":
-        raise FixedSetting("trace file location can not be updated through network protocol")
-    if name not in Tracing.__slots__:
-        raise InvalidRequest(
-            f"unknown trace setting '{name}'; expected one of {', '.join(Tracing.__slots__)}"
-        )
+    _check_name("trace", name, Tracing.__slots__)
     if value is None or value == []:
         return None
     if name == "trace_level":
@@ -199,12 +194,7 @@ def _levels(value: Any) -> tuple[str, ...]:
 
 
 def _check_logged(name: str, value: Any) -> None:
-    if name == "log_file":
-        raise FixedSetting("log file location can not be updated through network protocol")
-    if name not in Logging.__slots__:
-        raise InvalidRequest(
-            f"unknown log setting '{name}'; expected one of {', '.join(Logging.__slots__)}"
-        )
+    _check_name("log", name, Logging.__slots__)
     if name == "log_verbose_level":
         if type(value) is not int or not 0 <= value <= COUNT_MAX:
             raise InvalidRequest(f"expect unsigned integer for '{name}'")
@@ -216,3 +206,10 @@ def _check_logged(name: str, value: Any) -> None:
             )
     elif type(value) is not bool:
         raise InvalidRequest(f"expect boolean for '{name}'")
+
+
+def _check_name(sort: str, name: str, known: Sequence[str]) -> None:
+    if name == f"{sort}_file":
+        raise FixedSetting(f"{sort} file location can not be updated through network protocol")
+    if name not in known:
+        raise InvalidRequest(f"unknown {sort} setting '{name}'; expected one of {', '.join(known)}")

@@ -81,6 +81,7 @@ class Tracing:
         self._collector = collector
         self._tally = tally
         self._resource = resource
+        self._scope = ("xirang", version("xirang"))
         self._random = random
         self._now_ns, self._epoch_ns = times
         self._on_traced = on_traced
@@ -119,8 +120,7 @@ class Tracing:
         return span_of_run(members[0].event, context, links, epoch_ns=epoch_ns)
 
     def _send(self, spans: Sequence[Span]) -> None:
-        scope = ("xirang", version("xirang"))
-        body = export_request(spans, resource=self._resource, scope=scope)
+        body = export_request(spans, resource=self._resource, scope=self._scope)
         try:
             self._collector.send(body)
         except OSError as error:

@@ -6,8 +6,10 @@ from math import prod
 
 import numpy as np
 
-from xirang.backends.executable import Executable
+from xirang.backends.executable import Executable, Footprint
 from xirang.backends.onnx import OnnxExecutable
+from xirang.backends.torch import TorchExecutable
+from xirang.backends.torch_study import Feed
 from xirang.core.memory.law import Traced
 from xirang.core.memory.lifetime import Traffic, of_traffic
 from xirang.core.memory.polynomial import Measured, Polynomial, fit
@@ -41,7 +43,7 @@ WORTH_BYTES = 1 << 20
 
 def calibrate(
     model: Model, inner: Executable, *, lengths_run: Sequence[Sequence[int]], clock: Clock
-) -> NativeFootprint | None:
+) -> Footprint | None:
     """Find a model's footprint, and tell its executable of it.
 
     Args:
@@ -53,6 +55,8 @@ def calibrate(
     Returns:
         None for a model that allocates as it likes.
     """
+    if isinstance(inner, TorchExecutable) and inner.is_governed:
+        return _studied(model, inner, lengths_run=lengths_run)
     if not isinstance(inner, OnnxExecutable):
         return None
     found = None
@@ -96,6 +100,35 @@ def _found(
     if inner.is_bare:
         return None
     model.executable.footprint = found  # type: ignore[attr-defined]
+    return found
+
+
+def _studied(
+    model: Model, inner: TorchExecutable, *, lengths_run: Sequence[Sequence[int]]
+) -> Footprint | None:
+    """The same for PyTorch, whose graph says most of it."""
+    sizes: list[Size] = []
+    feeds: list[Feed] = []
+    for size in _sizes(model.signature, lengths_run):
+        inputs = feed(model.signature, *size)
+        try:
+            given = inner.heard(lambda: model.executable.run(inputs, model.output_names))  # noqa: B023
+        except Exception as error:  # a model may refuse what no client would send
+            log.info("%s: %d × %s was not tried: %s", model.name, *size, error)
+            continue
+        sizes.append(size)
+        feeds.append(Feed(size[0], prod(size[1]), given))
+    planned = _planned(model, sizes) if sizes else []
+    found = inner.study(feeds, _inputs(model.signature, sizes), planned)
+    rows = model.policy.max_batch_size if model.signature.is_batched else 1
+    if found is not None and found.peak_bytes(rows, planned[-1]) < WORTH_BYTES:
+        inner.planning = "runs unplanned: its tensors are too small to be worth a place"
+        found = None
+    log.info("%s: %s", model.name, inner.planning)
+    # What stands around it tells of it too.
+    model.executable.planning = inner.planning  # type: ignore[attr-defined]
+    if found is not None:
+        model.executable.footprint = found  # type: ignore[attr-defined]
     return found
 
 

@@ -22,13 +22,14 @@ from xirang.engine.lifecycle import State
 from xirang.engine.model import Model
 from xirang.errors import InvalidRequest, InvalidSetting, NotReady, UnknownModel
 from xirang.repository.costs import keep
-from xirang.repository.ensembles import Ensembles
+from xirang.repository.ensembles import Dependents
 from xirang.repository.load import Loaded
 from xirang.repository.override import Override, Parameters, override_of
-from xirang.repository.triton.ensemble import ensemble, is_ensemble, steps_of
+from xirang.repository.triton.ensemble import ensemble
 from xirang.repository.triton.layout import Place, Stamp, chosen, places
 from xirang.repository.triton.schema import ModelConfig
 from xirang.repository.triton.serving import Terms, load_version
+from xirang.repository.triton.wiring import is_ensemble, steps_of
 from xirang.text.tokenizer import TextModel
 
 log = logging.getLogger(__name__)
@@ -79,7 +80,7 @@ class Catalogue:
         self._serving: dict[str, dict[int, _Serving]] = {}
         self._seen: dict[str, Mapping[str, Stamp]] = {}  # at the last poll
         self._tried: dict[str, Mapping[str, Stamp]] = {}  # when it was last loaded, or not
-        self._ensembles = Ensembles()
+        self._ensembles = Dependents()
         self._lock = asyncio.Lock()
         self._farewells: set[asyncio.Task[None]] = set()
         self._look()

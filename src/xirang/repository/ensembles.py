@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from xirang.engine.pipeline import Pipeline
 
 
-class Ensembles:
+class Dependents:
     """All ensembles that serve, or would if their models did."""
 
     def __init__(self) -> None:

@@ -283,16 +283,18 @@ def _opened(source: Source, settings: ModelSettings) -> _Opened:
 
 
 def _opened_here(source: Source, settings: ModelSettings) -> Executable:
-    threads, device = settings.threads, settings.device
+    threads, device, is_governed = settings.threads, settings.device, settings.memory_native
     if source.kind is Kind.PYTHON:
         return PythonExecutable(import_object(source.target), name=source.name)
     if source.kind is Kind.TORCH_MODULE:
         module = import_object(source.target)
-        return torch_module(module, name=source.name, threads=threads, device=device)
+        return torch_module(
+            module, name=source.name, threads=threads, device=device, is_governed=is_governed
+        )
     assert source.path is not None
     if source.path.suffix == ".onnx":
-        return OnnxExecutable(source.path, threads=threads, is_governed=settings.memory_native)
-    return torch_file(source.path, threads=threads, device=device)
+        return OnnxExecutable(source.path, threads=threads, is_governed=is_governed)
+    return torch_file(source.path, threads=threads, device=device, is_governed=is_governed)
 
 
 def _instances(settings: ModelSettings, executable: Executable, cost: CostModel) -> int:

@@ -88,6 +88,28 @@ def test_no_set_partition_is_cheaper(lengths, call_ns, weights, bounds):
     assert cost_of(cuts, lengths, rows, call_ns=call_ns, row_ns=row_ns) == pytest.approx(cheapest)
 
 
+@pytest.mark.parametrize("total", [1, 50, 120, 500])
+@given(st.lists(LENGTHS, min_size=1, max_size=30), CALL_NS, WEIGHTS)
+def test_memory_for_so_many_elements_is_the_same_as_a_bound_on_them(
+    total, lengths, call_ns, weights
+):
+    lengths, rows, law = sorted(lengths), [1] * len(lengths), row_law(weights)
+    memory = Bounds(99, fitting=lambda length: total // length)
+    cuts = partition(lengths, rows, call_ns=call_ns, row_ns=law, bounds=memory)
+    assert allowed(cuts, lengths, rows, Bounds(99, total))
+    assert cuts == partition(lengths, rows, call_ns=call_ns, row_ns=law, bounds=Bounds(99, total))
+
+
+def test_a_bound_that_only_some_lengths_have_room_for_holds_for_each_run():
+    lengths, rows, law = [1] * 20 + [10] * 4 + [30] * 2, [1] * 26, row_law((0.0, 1.0, 0.0))
+    for elements_max in range(1, 61):
+        bounds = Bounds(12, elements_max)
+        cuts = partition(lengths, rows, call_ns=1e4, row_ns=law, bounds=bounds)
+        assert allowed(cuts, lengths, rows, bounds)
+        cheapest = plain_search(lengths, rows, call_ns=1e4, row_ns=law, bounds=bounds)
+        assert cost_of(cuts, lengths, rows, call_ns=1e4, row_ns=law) == pytest.approx(cheapest)
+
+
 @pytest.mark.parametrize(
     "bounds",
     [Bounds(1000), Bounds(16), Bounds(64, 512), Bounds(128, 2048)],

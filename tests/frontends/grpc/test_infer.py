@@ -7,7 +7,7 @@ from tritonclient.utils import serialize_byte_tensor
 
 from xirang.errors import InvalidRequest, ModelFailed
 from xirang.frontends.grpc.infer import CONTENTS, Request, decode, encode
-from xirang.frontends.shared_memory import UnknownRegion
+from xirang.frontends.v2.shared_memory import UnknownRegion
 from xirang.tensors.tensor import NUMPY_TYPES, to_array
 
 NUMBERS = [name for name in NUMPY_TYPES if name != "BYTES"]

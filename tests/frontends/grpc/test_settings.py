@@ -12,7 +12,7 @@ from xirang.frontends.extensions import Extensions
 from xirang.frontends.grpc.servicer import Envelope, Servicer
 from xirang.frontends.grpc.status import Code, status_of
 from xirang.frontends.restricted import Restricted, restrictions
-from xirang.frontends.shared_memory import AlreadyRegistered, Regions, UnknownRegion
+from xirang.frontends.v2.shared_memory import AlreadyRegistered, Regions, UnknownRegion
 
 SOMETHING = object()
 """In the place of a repository, where operators have no port apart."""

@@ -10,8 +10,9 @@ from xirang.engine.lifecycle import Roster, State
 from xirang.engine.model import Model
 from xirang.errors import InvalidSetting
 from xirang.repository.triton.checks import checked
-from xirang.repository.triton.ensemble import ensemble, is_ensemble
+from xirang.repository.triton.ensemble import ensemble
 from xirang.repository.triton.reading import read_text
+from xirang.repository.triton.wiring import is_ensemble
 
 
 class Puppet:

@@ -4,16 +4,10 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
-from xirang.backends.requests import (
-    About,
-    Asked,
-    InnerCall,
-    Responded,
-    code_of,
-    error_of,
-)
+from xirang.backends.isolated.conversation import Conversation
+from xirang.backends.requests import About, Asked, InnerCall, Responded, code_of, error_of
 from xirang.backends.triton_python.tensors import Tensor, TritonError, TritonModelException, sent
 from xirang.errors import XirangError
 
@@ -50,16 +44,6 @@ class InferenceResponse:
     def error(self) -> TritonError | None:
         """The error, if there is one."""
         return self._error
-
-
-class Server(Protocol):
-    """Where a model's own questions go."""
-
-    is_in_run: bool
-
-    def call(self, inner: InnerCall) -> Responded:
-        """Ask another model and wait for its answer; from any thread."""
-        ...
 
 
 class InferenceResponseSender:
@@ -115,7 +99,7 @@ class InferenceResponseSender:
 class InferenceRequest:
     """A request: one that came, or one that the model makes of another."""
 
-    _server: "Server | None" = None
+    _server: ClassVar[Conversation | None] = None
 
     def __init__(  # noqa: PLR0913, PLR0917  # the arguments are Triton's
         self,

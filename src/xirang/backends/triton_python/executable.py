@@ -7,8 +7,9 @@ import traceback
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
+from xirang.backends.isolated.conversation import Conversation
 from xirang.backends.isolated.messages import Load
 from xirang.backends.requests import Asked, Responded
 from xirang.backends.triton_python import module
@@ -20,7 +21,6 @@ from xirang.backends.triton_python.configuration import (
 from xirang.backends.triton_python.exchange import (
     InferenceRequest,
     InferenceResponseSender,
-    Server,
     result_of,
 )
 from xirang.backends.triton_python.tensors import TritonModelException
@@ -31,16 +31,6 @@ NAMES = ("triton_python_backend_utils", "c_python_backend_utils")
 """Under which model files import what is `module` here."""
 
 CLASS = "TritonPythonModel"
-
-
-class Conversation(Server, Protocol):
-    """What a worker and its server may say to each other during a run."""
-
-    is_shared: bool
-
-    def tell(self, index: int, part: Responded) -> None:
-        """Hand out one part of the answer to a request of the run."""
-        ...
 
 
 class ModelFile:

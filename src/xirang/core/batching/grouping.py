@@ -1,6 +1,7 @@
 """From waiting requests to the runs they could make, by the model's way of batching."""
 
 from collections.abc import Hashable, Sequence
+from operator import attrgetter
 
 from xirang.core.batching.areas import partition_areas
 from xirang.core.batching.partition import Bounds, Fitting, first_come, partition_shelves
@@ -8,6 +9,8 @@ from xirang.core.batching.shaping import filled, partition_table
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
 from xirang.core.request import Request
+
+_ROWS = attrgetter("rows")
 
 
 def by_length(
@@ -41,7 +44,7 @@ def by_length(
         cuts, cost_ns = partition_shelves(
             lengths,
             counts,
-            [request.rows for request in requests],
+            list(map(_ROWS, requests)),
             call_ns=cost.call_ns(),
             row_ns=row_costs(lengths, cost),
             bounds=bounds,

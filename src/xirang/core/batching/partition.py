@@ -8,14 +8,14 @@ neighbours never raises a target length. With the run cost
 (affine in rows, row cost growing with length) the weights satisfy the quadrangle inequality
 w(a,c) + w(b,d) ≤ w(a,d) + w(b,c), a ≤ b ≤ c ≤ d, so the best start of a run never moves left as
 its end moves right (F. F. Yao, "Efficient dynamic programming using quadrangle inequalities",
-STOC 1980). Without bounds the best starts are read off a lower envelope of lines, in linear time.
-If a run of that optimum is beyond the bounds, a search from the last best start follows: bounds on
-rows and elements only cut starts off from the left, never fewer of them for a later end, which
-leaves the inequality true. Both are exact. The use for padded inference batches is that of
-TurboTransformers (Fang et al., PPoPP 2021), whose O(n·batch) search is the twin in the tests.
+STOC 1980). Without bounds the best starts are looked up on a lower envelope of lines. If a run of
+that optimum is beyond the bounds, a search from the last best start follows: bounds on rows and
+elements only cut starts off from the left, never fewer of them for a later end, which leaves the
+inequality true. Both are exact. The use for padded inference batches is that of TurboTransformers
+(Fang et al., PPoPP 2021), whose O(n·batch) search is the twin in the tests.
 """
 
-from bisect import bisect_right
+from bisect import bisect, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -109,8 +109,8 @@ def partition_shelves(
     total = list(accumulate(rows, initial=0))
     held = [total[end] for end in ends]
     starts, cost_ns = _unbounded(held, row_ns, call_ns=call_ns)
-    cuts = _walk_back(starts, ends)
-    if _all_fit(cuts, lengths, starts, total, bounds):
+    cuts = _within(bounds, starts, ends, held=held, lengths=lengths)
+    if cuts is not None:
         return cuts, cost_ns  # what is cheapest without bounds is so within them
     return _bounded(lengths, ends, total, call_ns=call_ns, row_ns=row_ns, bounds=bounds)
 
@@ -136,66 +136,52 @@ def _unbounded(
     """Where the last run starts in the cheapest runs up to each length, if nothing bounds them.
 
     As a function of the row cost x, a run that starts at a length with b rows and cost c before
-    it ends at c − b·x. Row costs only grow, and later lengths have steeper lines, so a pointer
-    walks along the lower envelope of the lines and never back. Equal lengths never part.
+    it ends at c − b·x. Later lengths have steeper lines, so each that is the lowest anywhere is
+    so from where it crosses the one before: these are the lower envelope, in order of where they
+    begin. Equal lengths never part.
     """
-    befores, leasts, positions = [0], [0.0], [0]  # the lines; those behind the pointer are done
+    before, best = [0, *held], [0.0]  # each length: the rows before it, and the least they cost
+    lowest, begins = [0], [-1.0]  # the envelope: whose line is the lowest, and from where on
     starts: list[int] = []
-    walked, last = 0, 0
-    before, least, position = 0, 0.0, 0
-    for i, row in enumerate(row_ns):
-        value = least - before * row
-        while walked < last:
-            following = leasts[walked + 1] - befores[walked + 1] * row
-            if following > value:
-                break
-            walked += 1
-            value = following
-            before, least, position = befores[walked], leasts[walked], positions[walked]
-        starts.append(position)
-        rows = held[i]
-        cost = value + rows * row + call_ns
-        while last > walked:  # drop those that the new line keeps from winning
-            steeper, dearer = befores[last], leasts[last]
-            if (cost - dearer) * (steeper - befores[last - 1]) > (dearer - leasts[last - 1]) * (
-                rows - steeper
-            ):
-                break
-            befores.pop()
-            leasts.pop()
-            positions.pop()
-            last -= 1
-        befores.append(rows)
-        leasts.append(cost)
-        positions.append(i + 1)
-        last += 1
-    return starts, leasts[-1]
+    for end, row in enumerate(row_ns, 1):
+        start, rows = lowest[bisect(begins, row) - 1], before[end]
+        cost = best[start] + (rows - before[start]) * row + call_ns
+        last = lowest[-1]
+        crossing = (cost - best[last]) / (rows - before[last])
+        while crossing <= begins[-1]:  # there the new line is lower than the last of them
+            lowest.pop()
+            begins.pop()
+            last = lowest[-1]
+            crossing = (cost - best[last]) / (rows - before[last])
+        starts.append(start)
+        best.append(cost)
+        lowest.append(end)
+        begins.append(crossing)
+    return starts, best[-1]
 
 
-def _walk_back(starts: Sequence[int], ends: Sequence[int]) -> list[Cut]:
+def _within(
+    bounds: Bounds,
+    starts: Sequence[int],
+    ends: Sequence[int],
+    *,
+    held: Sequence[int],
+    lengths: Sequence[int],
+) -> list[Cut] | None:
+    """The cuts that these starts make; None if a run is beyond the bounds."""
+    sure = min(bounds.rows_at(lengths[0]), bounds.rows_at(lengths[-1]))  # for any length between
     cuts: list[Cut] = []
     at = len(starts)
-    while at > 0:
+    while at:
         start = starts[at - 1]
-        cuts.append((ends[start - 1] if start else 0, ends[at - 1]))
+        begin, before = (ends[start - 1], held[start - 1]) if start else (0, 0)
+        end, rows = ends[at - 1], held[at - 1] - before
+        if rows > sure and end - begin > 1 and rows > bounds.rows_at(lengths[at - 1]):
+            return None
+        cuts.append((begin, end))
         at = start
     cuts.reverse()
     return cuts
-
-
-def _all_fit(
-    cuts: Sequence[Cut],
-    lengths: Sequence[int],
-    starts: Sequence[int],
-    total: Sequence[int],
-    bounds: Bounds,
-) -> bool:
-    at = len(starts)
-    for start, stop in reversed(cuts):
-        if stop - start > 1 and total[stop] - total[start] > bounds.rows_at(lengths[at - 1]):
-            return False
-        at = starts[at - 1]
-    return True
 
 
 def _bounded(

@@ -93,14 +93,13 @@ class Backlog:
         self._filed[request_id] = (request, lane, work_ns)
         if self._rules is None:
             request.urgency_ns = urgency_ns(request, age_ns_max=self._age_ns_max)
+            latest_ns = request.deadline_ns - price.alone_ns
         else:
             request.urgency_ns = self._rules.urgency_ns(request)
+            latest_ns = self._rules.latest_ns(request)
         self._stand_in_line(request)
         self.rows += rows
         self.work_ns += work_ns
-        latest_ns = request.deadline_ns - price.alone_ns
-        if self._rules is not None:
-            latest_ns = self._rules.latest_ns(request)
         self._latest.push(latest_ns, request_id)
         return latest_ns
 
@@ -112,12 +111,8 @@ class Backlog:
 
     def take_run(self, requests: Sequence[Request]) -> bool:
         """Take out those of a run; returns whether planning looks at nobody new instead."""
-        filed = self._filed
-        for request in requests:
-            _, lane, work_ns = filed[request.id]
-            lane.share.given_ns += work_ns
         is_all = len(self._urgent) <= CONSIDERED_MAX
-        self._take(requests)
+        self._take(requests, is_given=True)
         return is_all
 
     def demote(self, requests: Sequence[Request]) -> None:
@@ -140,12 +135,14 @@ class Backlog:
             return self._rules.urgency_ns(request)
         return urgency_ns(request, age_ns_max=self._age_ns_max)
 
-    def _take(self, requests: Sequence[Request]) -> None:
+    def _take(self, requests: Sequence[Request], *, is_given: bool = False) -> None:
         self._leave_line(requests)
         filed, rows, work_ns = self._filed, self.rows, self.work_ns
         for request in requests:
             _, lane, own_ns = filed.pop(request.id)
             lane.work_ns -= own_ns
+            if is_given:
+                lane.share.given_ns += own_ns
             if lane.remove(request) == 0:
                 del self._lanes[lane.priority, lane.cost_class]
             rows -= request.rows

@@ -9,8 +9,8 @@ import orjson
 from xirang.errors import Forbidden, InvalidRequest, NotReady, UnknownModel
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.grpc.infer import value_of
-from xirang.frontends.operating import check_model, refuse_cuda, refuse_unknown_cuda
 from xirang.frontends.service import ModelInfo, Service
+from xirang.frontends.v2.operating import check_model, refuse_cuda, refuse_unknown_cuda
 
 Rpc = Callable[[Any], Mapping[str, Any]]
 """From a request's message to the fields of its response."""

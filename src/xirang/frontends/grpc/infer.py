@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from xirang.errors import InvalidRequest
 from xirang.frontends.about import about_of
 from xirang.frontends.grpc.inference import message
-from xirang.frontends.kserve import InferRequest, Wanted, shape_of
-from xirang.frontends.kserve_answer import datatype_of
-from xirang.frontends.shared_memory import NO_REGIONS, Place, Regions
-from xirang.frontends.special import CLASSIFICATION, place_of, special_of
-from xirang.frontends.tensor_forms import TEXT_SHOWN_MAX, from_binary, refuse_size, to_binary
+from xirang.frontends.v2.kserve import InferRequest, Wanted, shape_of
+from xirang.frontends.v2.kserve_answer import datatype_of
+from xirang.frontends.v2.shared_memory import NO_REGIONS, Place, Regions
+from xirang.frontends.v2.special import CLASSIFICATION, place_of, special_of
+from xirang.frontends.v2.tensor_forms import TEXT_SHOWN_MAX, from_binary, refuse_size, to_binary
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor
 
 Request = message("ModelInferRequest")

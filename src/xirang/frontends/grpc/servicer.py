@@ -19,8 +19,6 @@ from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends import explaining
 from xirang.frontends.budget import tightest
 from xirang.frontends.caller import caller_on
-from xirang.frontends.connection import Memory
-from xirang.frontends.delivery import Delivery
 from xirang.frontends.errors import NO_ROOM, NoRoom
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.following import finishing, followed_call, following
@@ -31,12 +29,14 @@ from xirang.frontends.grpc.inference import PACKAGE, SCHEMA
 from xirang.frontends.grpc.managing import Act, ManagingRpcs
 from xirang.frontends.grpc.standard import HEALTH_PACKAGE
 from xirang.frontends.grpc.status import Status, status_of
-from xirang.frontends.http import MEMORY_BYTES_MAX
 from xirang.frontends.keys import Keys
-from xirang.frontends.kserve import InferRequest
 from xirang.frontends.restricted import api_of_rpc
 from xirang.frontends.service import Repository, Service, Ticket
 from xirang.frontends.timing import Stopwatch
+from xirang.frontends.v2.delivery import Delivery
+from xirang.frontends.v2.kserve import InferRequest
+from xirang.frontends.wire.connection import Memory
+from xirang.frontends.wire.http import MEMORY_BYTES_MAX
 from xirang.observe.witness import Sighting
 
 SERVICE_PATH = f"/{PACKAGE}.GRPCInferenceService/"

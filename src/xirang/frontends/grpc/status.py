@@ -7,7 +7,7 @@ import msgspec
 from xirang.errors import NotReady, TooBusy, XirangError
 from xirang.frontends.errors import RETRY_AFTER_NS, NoRoom, describe
 from xirang.frontends.restricted import Restricted
-from xirang.frontends.shared_memory import AlreadyRegistered
+from xirang.frontends.v2.shared_memory import AlreadyRegistered
 
 
 class Code(IntEnum):

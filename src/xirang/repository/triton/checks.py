@@ -20,9 +20,9 @@ from xirang.repository.triton.schema import (
     QueuePolicy,
     VersionPolicy,
 )
-from xirang.repository.triton.wiring import wiring_faults
+from xirang.repository.triton.wiring import is_ensemble, wiring_faults
 
-ONNX, TORCH, PYTHON, ENSEMBLE = "onnxruntime", "pytorch", "python", "ensemble"
+ONNX, TORCH, PYTHON = "onnxruntime", "pytorch", "python"
 
 _PLATFORMS = {"onnxruntime_onnx": ONNX, "pytorch_libtorch": TORCH, "torch_aoti": TORCH}
 _PLATFORM_OF = {"model.onnx": "onnxruntime_onnx", "model.pt": "pytorch_libtorch"}
@@ -157,10 +157,8 @@ def _faults(config: ModelConfig, name: str) -> Iterator[str]:
                 f"instance group {group.name or f'{name}_{number}'} of model {name} "
                 "has kind KIND_GPU but no GPUs are available"
             )
-    scheduling = config.ensemble_scheduling
-    if scheduling is not UNSET or config.platform == ENSEMBLE:
-        steps = [] if scheduling is UNSET else scheduling.step
-        yield from wiring_faults(config, steps, name)
+    if is_ensemble(config):
+        yield from wiring_faults(config, name)
     yield from _unserved(config, name)
 
 

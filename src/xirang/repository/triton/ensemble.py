@@ -18,7 +18,7 @@ from xirang.engine.pipeline import Pipeline, Step
 from xirang.errors import InvalidSetting, NotReady, UnknownModel
 from xirang.repository.learned import Learned
 from xirang.repository.load import Loaded
-from xirang.repository.triton.checks import ENSEMBLE, check_tensors
+from xirang.repository.triton.checks import check_tensors
 from xirang.repository.triton.schema import (
     EnsembleStep,
     Input,
@@ -26,6 +26,7 @@ from xirang.repository.triton.schema import (
     Output,
     Transactions,
 )
+from xirang.repository.triton.wiring import ENSEMBLE, steps_of
 from xirang.tensors.tensor import Array, data_type_of
 
 Said = tuple[str, tuple[int, ...], str]
@@ -68,17 +69,6 @@ class Composition:
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
         """Never: the engine makes the steps."""
         raise AssertionError(f"an ensemble was run as a model, with {list(inputs)} for {wanted}")
-
-
-def steps_of(config: ModelConfig) -> list[EnsembleStep]:
-    """The steps; none for a model that is no ensemble."""
-    scheduling = config.ensemble_scheduling
-    return [] if scheduling is msgspec.UNSET else scheduling.step
-
-
-def is_ensemble(config: ModelConfig) -> bool:
-    """Whether the configuration is that of an ensemble."""
-    return config.platform == ENSEMBLE or config.ensemble_scheduling is not msgspec.UNSET
 
 
 def ensemble(config: ModelConfig, version: int, models: Finds, settings: ModelSettings) -> Loaded:

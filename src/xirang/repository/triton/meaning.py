@@ -100,7 +100,7 @@ def _threads(text: str) -> int:
 
 def _unheeded(config: ModelConfig) -> list[str]:
     """Fields without a meaning here; who leaves them at their defaults hears nothing."""
-    optimization, policy = config.optimization, config.version_policy
+    optimization = config.optimization
     said = {
         "runtime": bool(config.runtime),
         "cc_model_filenames": bool(config.cc_model_filenames),
@@ -120,5 +120,4 @@ def _unheeded(config: ModelConfig) -> list[str]:
         ),
         "input: format": any(each.format != "FORMAT_NONE" for each in config.input),
     }
-    assert policy is not UNSET
     return [words for words, is_said in said.items() if is_said]

@@ -5,17 +5,33 @@ The sentences are Triton's own, save where it has none for what is wrong.
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import UNSET
+
 from xirang.repository.triton.schema import EnsembleStep, ModelConfig
 
+ENSEMBLE = "ensemble"
+"""The platform of such models."""
 
-def wiring_faults(config: ModelConfig, steps: Sequence[EnsembleStep], name: str) -> Iterator[str]:
+
+def is_ensemble(config: ModelConfig) -> bool:
+    """Whether the configuration is that of an ensemble."""
+    return config.platform == ENSEMBLE or config.ensemble_scheduling is not UNSET
+
+
+def steps_of(config: ModelConfig) -> list[EnsembleStep]:
+    """The steps; none for a model that is no ensemble."""
+    scheduling = config.ensemble_scheduling
+    return [] if scheduling is UNSET else scheduling.step
+
+
+def wiring_faults(config: ModelConfig, name: str) -> Iterator[str]:
     """What is wrong between the steps.
 
     Args:
         config: Of the ensemble.
-        steps: Its own.
         name: Of the model's folder.
     """
+    steps = steps_of(config)
     if config.instance_group:
         yield f"instance group should not be specified for ensemble '{name}'"
     if not steps:

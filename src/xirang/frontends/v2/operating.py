@@ -11,8 +11,8 @@ from xirang.errors import InvalidRequest, UnknownModel
 from xirang.frontends.documents import done, object_of, told
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.service import Service
-from xirang.frontends.shared_memory import UnknownRegion
-from xirang.frontends.special import unsigned
+from xirang.frontends.v2.shared_memory import UnknownRegion
+from xirang.frontends.v2.special import unsigned
 from xirang.observe.dials import unknown_model
 
 Endpoint = Callable[[Request], Awaitable[Response]]

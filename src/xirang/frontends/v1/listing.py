@@ -8,9 +8,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from xirang.errors import NotReady, UnknownModel
-from xirang.frontends import openai
 from xirang.frontends.documents import VERBS_NOT_POST, refused, told
 from xirang.frontends.service import Service, TextModel
+from xirang.frontends.texts import openai
 
 
 def routes(service: Service, texts: Mapping[str, TextModel]) -> list[Route]:

@@ -13,9 +13,9 @@ from xirang.errors import UnknownModel
 from xirang.frontends.documents import parsed
 from xirang.frontends.errors import JSON_TYPE, describe, error_headers
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.frontends.service import TextModel
-from xirang.frontends.texts import ITEMS_MAX, TextDesk
+from xirang.frontends.texts.desk import ITEMS_MAX, TextDesk
+from xirang.frontends.texts.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.text.task import Task
 from xirang.text.tokenizer import Manner, TextTooLong
 

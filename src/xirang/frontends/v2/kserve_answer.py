@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from xirang.errors import ModelFailed
 from xirang.frontends.errors import JSON_TYPE
-from xirang.frontends.kserve import Wanted
-from xirang.frontends.tensor_forms import to_binary, to_json
+from xirang.frontends.v2.kserve import Wanted
+from xirang.frontends.v2.tensor_forms import to_binary, to_json
 from xirang.tensors.tensor import DATATYPES
 
 TEMPLATES_MAX = 1024

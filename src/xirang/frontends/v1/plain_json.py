@@ -7,9 +7,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.kserve_answer import datatype_of
 from xirang.frontends.service import TensorSpec
-from xirang.frontends.tensor_forms import from_json, kind, to_json
+from xirang.frontends.v2.kserve_answer import datatype_of
+from xirang.frontends.v2.tensor_forms import from_json, kind, to_json
 from xirang.tensors.tensor import Tensor
 
 RANK_MAX = 32

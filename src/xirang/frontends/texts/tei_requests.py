@@ -5,9 +5,9 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from xirang.frontends.gathering import Item
-from xirang.frontends.tei_errors import BatchTooLarge, EmptyBatch, WrongBody
-from xirang.frontends.texts import ITEMS_MAX
+from xirang.frontends.texts.desk import ITEMS_MAX
+from xirang.frontends.texts.gathering import Item
+from xirang.frontends.texts.tei_errors import BatchTooLarge, EmptyBatch, WrongBody
 from xirang.text.tokenizer import Manner
 
 PAIRED_CHARACTERS_MAX = 1 << 24

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from xirang.errors import InvalidRequest
-from xirang.frontends.shared_memory import OFFSET_MAX, Place
+from xirang.frontends.v2.shared_memory import OFFSET_MAX, Place
 
 REGION, OFFSET, BYTE_SIZE = (
     "shared_memory_region",

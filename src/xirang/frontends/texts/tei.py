@@ -11,14 +11,15 @@ from typing import Any
 import orjson
 
 from xirang.errors import InvalidRequest
-from xirang.frontends import tei_answers as answers
 from xirang.frontends.errors import JSON_TYPE
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Gathering, Item, TextRequest
-from xirang.frontends.openai import check_dimensions
 from xirang.frontends.service import TextModel
-from xirang.frontends.tei_errors import WrongTask, error_response
-from xirang.frontends.tei_requests import (
+from xirang.frontends.texts import tei_answers as answers
+from xirang.frontends.texts.desk import TextDesk, text_of
+from xirang.frontends.texts.gathering import Gathering, Item, TextRequest
+from xirang.frontends.texts.openai import check_dimensions
+from xirang.frontends.texts.tei_errors import WrongTask, error_response
+from xirang.frontends.texts.tei_requests import (
     Cut,
     DecodeBody,
     EmbedBody,
@@ -34,7 +35,6 @@ from xirang.frontends.tei_requests import (
     sequences_of,
     texts_of,
 )
-from xirang.frontends.texts import TextDesk, text_of
 from xirang.text.task import Task
 from xirang.text.tokenizer import Manner
 

@@ -13,11 +13,12 @@ from typing import TypeVar
 from xirang.core.event import Function
 from xirang.engine.call import Call
 from xirang.errors import TooBusy, UnknownModel, XirangError
+from xirang.frontends import explaining
 from xirang.frontends.caller import caller_of
 from xirang.frontends.exchange import Exchange
-from xirang.frontends.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.frontends.keys import Keys
 from xirang.frontends.service import Service, TextModel
+from xirang.frontends.texts.gathering import Gathering, InvalidField, Item, TextRequest
 from xirang.frontends.timing import Stopwatch, is_asked
 from xirang.text.tokenizer import Manner, TextTooLong, Tokens
 
@@ -129,10 +130,8 @@ class TextDesk:
             self._read(gathering)  # another has come meanwhile: these are not its tokens
             return
         gathering.begin(rows, self._service.now_ns())
-        if is_asked(gathering.exchange) and not self._service.is_off(Function.TIMING):
-            terms = gathering.terms
-            budget_ns = terms.budget_ns or self._service.model(model).budget_ns
-            gathering.stopwatch = Stopwatch(terms.arrival_ns, budget_ns, self._service.now_ns)
+        if not self._service.is_off(Function.TIMING):
+            self._watch(gathering, model)
         wanted = (gathering.output,)
         for index, tokens in enumerate(rows):
             if gathering.is_over:
@@ -143,6 +142,14 @@ class TextDesk:
                 gathering.tickets.append(self._service.submit(call))
             except XirangError as error:
                 gathering.fail(error)
+
+    def _watch(self, gathering: Gathering, model: str) -> None:
+        """Note what is asked about the request's way."""
+        gathering.is_explained = explaining.is_asked(gathering.exchange)
+        if is_asked(gathering.exchange):
+            terms = gathering.terms
+            budget_ns = terms.budget_ns or self._service.model(model).budget_ns
+            gathering.stopwatch = Stopwatch(terms.arrival_ns, budget_ns, self._service.now_ns)
 
 
 def text_of(texts: Mapping[str, TextModel], name: str) -> TextModel:

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from xirang.frontends.openapi_parts import ELEMENTS, Json, asked, example_of, posted
+from xirang.frontends.openapi.parts import ELEMENTS, Json, asked, example_of, posted
 from xirang.frontends.service import ModelInfo, TextModel
-from xirang.frontends.texts import ITEMS_MAX
+from xirang.frontends.texts.desk import ITEMS_MAX
 from xirang.text.task import Task
 
 TEXT: Json = {"type": "string", "minLength": 1}

@@ -11,11 +11,11 @@ from uvicorn.server import ServerState
 
 from xirang.engine.clock import MonotonicClock
 from xirang.errors import InvalidRequest
-from xirang.frontends.compression import decompress
-from xirang.frontends.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
 from xirang.frontends.errors import NO_ROOM, Dawdled, HeadTooLarge, NoRoom, TooLarge, refusal
 from xirang.frontends.exchange import Exchange, MakeExchange, Match, Route, welcome_of
 from xirang.frontends.headers import Headers, without_upgrade
+from xirang.frontends.wire.compression import decompress
+from xirang.frontends.wire.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
 
 BODY_BYTES_MAX = 64 << 20
 MEMORY_BYTES_MAX = 1 << 30

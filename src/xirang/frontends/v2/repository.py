@@ -4,16 +4,17 @@ import binascii
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import orjson
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from xirang.errors import InvalidRequest
+from xirang.frontends.documents import done, parsed
 from xirang.frontends.service import Repository
 
 _FILE = "file:"
+_EXPECTED = "the body must be an object whose 'parameters' are an object"
 
 
 def managing_routes(repository: Repository) -> list[Route]:
@@ -39,7 +40,7 @@ def _endpoint(act: Callable[[Request], Awaitable[None]]) -> Callable[[Request], 
         if "repository" in request.path_params:
             raise HTTPException(501, "'repository_name' specification is not supported")
         await act(request)
-        return Response(media_type="application/json")
+        return done()
 
     return endpoint
 
@@ -50,19 +51,14 @@ def decode(body: bytes) -> dict[str, str | bytes]:
     Raises:
         InvalidRequest: It is not in that form.
     """
-    if not body:
-        return {}
-    try:
-        document = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"failed to parse the request JSON: {error}") from None
-    parameters = document.get("parameters", {}) if isinstance(document, dict) else None
+    document = parsed(body, _EXPECTED) if body else {}
+    parameters = document.get("parameters", {})
     if not isinstance(parameters, dict):
-        raise InvalidRequest("the body must be an object whose 'parameters' are an object")
+        raise InvalidRequest(_EXPECTED)
     return {
         name: _value(name, value)
         for name, value in parameters.items()
-        if name != "unload_dependents"  # there are no ensembles that could depend on a model
+        if name != "unload_dependents"  # the models of an ensemble stay when it goes
     }
 
 

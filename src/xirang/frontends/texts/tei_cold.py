@@ -10,9 +10,9 @@ from starlette.routing import Route
 from xirang.errors import NotReady, XirangError
 from xirang.frontends.documents import VERBS_NOT_POST, refused, told
 from xirang.frontends.service import Service, TextModel
-from xirang.frontends.tei import ACTS, ANY, only_one
-from xirang.frontends.tei_errors import error_response
-from xirang.frontends.texts import ITEMS_MAX, TOKENISING_THREADS, text_of
+from xirang.frontends.texts.desk import ITEMS_MAX, TOKENISING_THREADS, text_of
+from xirang.frontends.texts.tei import ACTS, ANY, only_one
+from xirang.frontends.texts.tei_errors import error_response
 from xirang.text.task import Task
 
 PREFIX = "/tei/{model}"

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from xirang.frontends.classification import classified
-from xirang.frontends.kserve_answer import datatype_of
 from xirang.frontends.service import ModelInfo
-from xirang.frontends.shared_memory import Regions
-from xirang.frontends.special import Special
-from xirang.frontends.tensor_forms import to_binary
+from xirang.frontends.v2.classification import classified
+from xirang.frontends.v2.kserve_answer import datatype_of
+from xirang.frontends.v2.shared_memory import Regions
+from xirang.frontends.v2.special import Special
+from xirang.frontends.v2.tensor_forms import to_binary
 from xirang.tensors.tensor import Array
 
 

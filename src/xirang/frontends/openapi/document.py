@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from urllib.parse import quote
 
-from xirang.frontends.openapi_beside import TEI_ERROR, beside_paths
-from xirang.frontends.openapi_operating import operating_paths
-from xirang.frontends.openapi_parts import (
+from xirang.frontends.openapi.beside import TEI_ERROR, beside_paths
+from xirang.frontends.openapi.operating import operating_paths
+from xirang.frontends.openapi.parts import (
     BUDGET,
     ELEMENTS,
     ERROR,

@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from xirang.backends.requests import About
-from xirang.engine.call import Answer, Call, Reply
+from xirang.engine.call import Answer, Call
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends.about import about_of
 from xirang.frontends.caller import caller_of
@@ -19,17 +19,17 @@ from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.forwarding import with_headers
 from xirang.frontends.keys import Keys
-from xirang.frontends.kserve import told_of
-from xirang.frontends.plain_json import flat_json
 from xirang.frontends.service import ModelInfo, Service, TensorSpec
-from xirang.frontends.tensor_forms import from_json
+from xirang.frontends.v1.plain_json import flat_json
+from xirang.frontends.v2.kserve import told_of
+from xirang.frontends.v2.tensor_forms import from_json
 from xirang.tensors.tensor import Array, Tensor
 
 EVENT_TYPE = b"content-type: text/event-stream; charset=utf-8\r\ncache-control: no-cache\r\n"
 
 
-class Wish(msgspec.Struct, frozen=True):
-    """What such a request says.
+class GenerateRequest(msgspec.Struct, frozen=True):
+    """What a request says, checked.
 
     Attributes:
         id: Echoed in the answer unless empty.
@@ -75,15 +75,13 @@ class GenerateRoute:
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; its answer comes later, by `_answer`."""
         caller = caller_of(exchange, self._keys, self._name)
-        wish = decode(exchange.body, self._service.model(self._name, self._version))
-        reply: Reply = partial(self._answer, exchange, wish.id)
-        if exchange.is_followed:
-            reply = exchange.follow(reply, self._name, wish.id)
-        about = wish.about
+        request = decode(exchange.body, self._service.model(self._name, self._version))
+        reply = exchange.follow(partial(self._answer, exchange, request.id), self._name, request.id)
+        about = request.about
         if (forward := self._extensions.http_forward) is not None:
             about = with_headers(about, exchange.headers, forward)
-        terms = caller.terms(exchange, wish.budget_ns, wish.priority)
-        call = Call(self._name, wish.inputs, reply, self._version, None, *terms, about=about)
+        terms = caller.terms(exchange, request.budget_ns, request.priority)
+        call = Call(self._name, request.inputs, reply, self._version, None, *terms, about=about)
         exchange.on_disconnect = self._service.submit(call).cancel
 
     def _answer(self, exchange: Exchange, identity: str, answer: Answer | XirangError) -> None:
@@ -104,7 +102,7 @@ class GenerateRoute:
             exchange.respond(200, JSON_TYPE + headers, body)
 
 
-def decode(body: bytes, model: ModelInfo) -> Wish:
+def decode(body: bytes, model: ModelInfo) -> GenerateRequest:
     """The request in a body: a member for each input, all others are parameters.
 
     Raises:
@@ -124,7 +122,7 @@ def decode(body: bytes, model: ModelInfo) -> Wish:
             inputs[spec.name] = _tensor(spec, document.pop(spec.name), is_batched=is_batched)
     parameters = document | own
     budget_ns, priority = told_of(parameters)
-    return Wish(identity, inputs, budget_ns, priority, about_of(identity, parameters))
+    return GenerateRequest(identity, inputs, budget_ns, priority, about_of(identity, parameters))
 
 
 def _tensor(spec: TensorSpec, value: Any, *, is_batched: bool) -> Tensor:

@@ -8,18 +8,18 @@ from xirang.core.request import PRIORITY_NORMAL
 from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import XirangError
 from xirang.frontends import explaining
-from xirang.frontends.compression import compress
-from xirang.frontends.delivery import Delivery
 from xirang.frontends.errors import NO_ROOM, NoRoom, about, error_response
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.forwarding import with_headers
 from xirang.frontends.headers import Headers
 from xirang.frontends.keys import Keys
-from xirang.frontends.kserve import InferRequest, decode, decode_raw
-from xirang.frontends.kserve_answer import encode, model_part
 from xirang.frontends.service import Service
 from xirang.frontends.timing import Stopwatch
+from xirang.frontends.v2.delivery import Delivery
+from xirang.frontends.v2.kserve import InferRequest, decode, decode_raw
+from xirang.frontends.v2.kserve_answer import encode, model_part
+from xirang.frontends.wire.compression import compress
 from xirang.frontends.wishes import Wishes, wishes_of
 
 

@@ -11,15 +11,15 @@ from typing import Any
 import orjson
 from numpy.typing import NDArray
 
-from xirang.engine.call import Answer, Call, Reply
+from xirang.engine.call import Answer, Call
 from xirang.errors import InvalidRequest, XirangError
-from xirang.frontends.caller import Caller, caller_of
+from xirang.frontends.caller import caller_of
 from xirang.frontends.documents import parsed
 from xirang.frontends.errors import JSON_TYPE, error_response
 from xirang.frontends.exchange import Exchange, degraded
 from xirang.frontends.keys import Keys
-from xirang.frontends.plain_json import nested_json, nested_shape, spec_of, tensor_of
 from xirang.frontends.service import ModelInfo, Service, TensorSpec, Ticket
+from xirang.frontends.v1.plain_json import nested_json, nested_shape, spec_of, tensor_of
 from xirang.tensors.tensor import Tensor
 
 INSTANCES_MAX = 65_536
@@ -43,7 +43,7 @@ class PredictRoute:
 
     def __call__(self, exchange: Exchange) -> None:
         """Take one request in; every shape of its instances becomes a call."""
-        caller = caller_of(exchange, self._keys, self._name)
+        terms = caller_of(exchange, self._keys, self._name).terms(exchange)
         model = self._service.model(self._name)
         document = parsed(exchange.body, _OBJECT_EXPECTED)
         if ("instances" in document) == ("inputs" in document):
@@ -59,18 +59,12 @@ class PredictRoute:
         for places, inputs in calls:
             if predicting.is_over:
                 return
-            call = self._call(exchange, caller, inputs, partial(predicting.take, places))
+            reply = exchange.follow(partial(predicting.take, places), self._name)
+            call = Call(self._name, inputs, reply, None, None, *terms)
             try:
                 predicting.tickets.append(self._service.submit(call))
             except XirangError as error:
                 predicting.fail(error)
-
-    def _call(
-        self, exchange: Exchange, caller: Caller, inputs: dict[str, Tensor], reply: Reply
-    ) -> Call:
-        if exchange.is_followed:
-            reply = exchange.follow(reply, self._name)
-        return Call(self._name, inputs, reply, None, None, *caller.terms(exchange))
 
 
 class Predicting:

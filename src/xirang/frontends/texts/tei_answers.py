@@ -8,9 +8,9 @@ import orjson
 
 from xirang.errors import ModelFailed
 from xirang.frontends.errors import JSON_TYPE
-from xirang.frontends.gathering import Gathering
-from xirang.frontends.openai import shortened
-from xirang.frontends.tei_requests import EmbedBody, RerankBody
+from xirang.frontends.texts.gathering import Gathering
+from xirang.frontends.texts.openai import shortened
+from xirang.frontends.texts.tei_requests import EmbedBody, RerankBody
 from xirang.tensors.tensor import Array
 from xirang.text.pooling import normalise
 

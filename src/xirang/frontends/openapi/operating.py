@@ -1,6 +1,6 @@
 """The OpenAPI document's pages for operators: loading, shared memory, tracing and logging."""
 
-from xirang.frontends.openapi_parts import Json, asked, body_of, responses_of
+from xirang.frontends.openapi.parts import Json, asked, body_of, responses_of
 from xirang.observe.dials import LEVELS, LOG_FORMATS
 
 _TEXT: Json = {"type": "string"}

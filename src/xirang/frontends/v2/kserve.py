@@ -16,9 +16,9 @@ from xirang.backends.requests import About
 from xirang.errors import InvalidRequest
 from xirang.frontends.about import about_of
 from xirang.frontends.service import ModelInfo
-from xirang.frontends.shared_memory import NO_REGIONS, Place, Regions
-from xirang.frontends.special import Special, place_of, special_of
-from xirang.frontends.tensor_forms import (
+from xirang.frontends.v2.shared_memory import NO_REGIONS, Place, Regions
+from xirang.frontends.v2.special import Special, place_of, special_of
+from xirang.frontends.v2.tensor_forms import (
     COPY_BYTES_MAX,
     from_binary,
     from_json,

@@ -7,6 +7,7 @@ import numpy as np
 
 from xirang.engine.call import Answer
 from xirang.errors import InvalidRequest, XirangError
+from xirang.frontends import explaining
 from xirang.frontends.caller import CallTerms
 from xirang.frontends.errors import Refusal, about
 from xirang.frontends.exchange import Exchange, degraded
@@ -66,10 +67,13 @@ class Gathering:
         queue_ns: How long they waited, added up.
         run_ns: How long their runs took, added up.
         last: The answer that came last.
+        stopwatch: For who asks where the time went.
+        is_explained: Whether the answer says why the run of the last item went when it did.
     """
 
     __slots__ = (
         "exchange",
+        "is_explained",
         "is_over",
         "last",
         "left",
@@ -100,6 +104,7 @@ class Gathering:
         self.read_ns = self.queue_ns = self.run_ns = 0
         self.is_over = False
         self.stopwatch: Stopwatch | None = None
+        self.is_explained = False
 
     def begin(self, rows: Sequence[Tokens], now_ns: int) -> None:
         """The items are read."""
@@ -134,6 +139,8 @@ class Gathering:
             headers += degraded(answer.lacks)
         if self.stopwatch is not None:
             headers += self.stopwatch.line(answer)
+        if self.is_explained:
+            headers += explaining.line(answer)
         self.exchange.respond(200, headers, body)
 
     def fail(self, error: BaseException) -> None:

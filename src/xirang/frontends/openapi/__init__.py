@@ -1,0 +1,1 @@
+"""What the doors understand, as an OpenAPI 3.1 document."""

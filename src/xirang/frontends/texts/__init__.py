@@ -1,0 +1,1 @@
+"""The doors for texts: OpenAI's embeddings and the routes of Text Embeddings Inference."""
