@@ -1,6 +1,7 @@
 """Every figure of docs/quality-of-service.md; `make bench-qos`."""
 
 import argparse
+import sys
 from time import perf_counter
 
 from benchmarks.figures import Figure, print_figures
@@ -24,6 +25,8 @@ def main() -> None:
         print(f"       {perf_counter() - began:.0f} s", flush=True)
     if not all(figure.is_met for figure in figures):
         print(f"{sum(not figure.is_met for figure in figures)} short")
+        if arguments.only_soak:
+            sys.exit(1)  # these figures do not hang on how fast the machine is
 
 
 if __name__ == "__main__":
