@@ -46,7 +46,9 @@ def test_without_a_browser_it_says_what_it_needs(report, tmp_path, monkeypatch):
         take_pictures(report, tmp_path)
 
 
-@pytest.mark.skipif(not HAS_BROWSER, reason="no chromium")
+@pytest.mark.skipif(
+    not HAS_BROWSER and not os.environ.get("CI"), reason="no chromium (CI must have it)"
+)
 def test_what_is_no_report_is_refused(tmp_path, capsys):
     assert main(["picture", str(tmp_path / "nothing.html")]) == 2
     assert "cannot read" in capsys.readouterr().err
