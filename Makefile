@@ -80,12 +80,15 @@ check-promtool: setup ## Prometheus' own tool on metrics and alert rules, if it 
 	$(BIN)pytest -q -rs tests/observe/test_promtool.py
 
 ASAN = $(foreach name,libasan.so libubsan.so libstdc++.so.6,$(shell c++ -print-file-name=$(name)))
-asan: setup      ## the native allocator under AddressSanitizer, with ONNX Runtime (a minute)
+asan: setup      ## the native allocators under AddressSanitizer, with ONNX Runtime and PyTorch (two minutes)
 	mkdir -p build/asan
 	$(PY) -m xirang.memory.native.compile build/asan/liballocator.so --sanitize
+	$(PY) -m xirang.backends.torch_allocator build/asan/libtorch_allocator.so --sanitize
 	LD_PRELOAD="$(ASAN)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 \
 	UBSAN_OPTIONS=halt_on_error=1 XIRANG_TEST_ALLOCATOR=$(CURDIR)/build/asan/liballocator.so \
-	$(PY) -m pytest -q -p no:cacheprovider tests/memory tests/backends/test_onnx_memory.py
+	XIRANG_TEST_TORCH_ALLOCATOR=$(CURDIR)/build/asan/libtorch_allocator.so \
+	$(PY) -m pytest -q -p no:cacheprovider tests/memory tests/backends/test_onnx_memory.py \
+		tests/backends/test_torch_replayed.py tests/backends/test_torch_allocator.py
 
 bench-page: setup ## the lines of a bench, from FILE=…, as an HTML page
 	$(PY) -m benchmarks.page $(FILE) --html bench.html

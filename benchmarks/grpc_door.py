@@ -1,8 +1,10 @@
-"""What the gRPC door costs beside HTTP binary: the tiny model of `overhead.py` through both.
+"""What the gRPC doors cost beside HTTP binary: the tiny model of `overhead.py` through all three.
 
-The figure is the processor time of the server's process a request. HTTP is loaded by the usual 64
-closed-loop connections. gRPC is loaded by grpcio's asyncio client in a process of its own, 64 calls
-in flight: it costs more than the server, so what it reaches a second is a lower bound.
+The figure is the processor time of the server's process a request, in turns with HTTP's within one
+run. All are loaded by clients that write prepared bytes and count answers (`prepared.py`), 64
+requests in flight: HTTP on 64 connections, gRPC on 64, on 8, or on one stream. Real clients cost
+more than any server: `--client grpcio` loads gRPC by grpcio's asyncio client instead, and then
+requests come one by one.
 """
 
 import argparse
@@ -12,58 +14,81 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from time import perf_counter
 
 import numpy as np
 from tests.support.models import mlp
 
-from benchmarks.overhead import SHAPE, _cpu_s, cpu_us
+from benchmarks.figures import Figure, print_figures
+from benchmarks.overhead import SHAPE, spent_s
+from benchmarks.prepared import load_grpc, load_http
+from xirang.lab.load import run_on_loop
 from xirang.lab.load.payloads import of_binary_tensors
 from xirang.lab.server import ServerProcess
 
+SERVERS = ("own", "grpcio")
 INFER_PATH = "/inference.GRPCInferenceService/ModelInfer"
 STREAM_PATH = "/inference.GRPCInferenceService/ModelStreamInfer"
 IN_FLIGHT = 64
+HTTP = "HTTP binary"
 KINDS = {"8 connections x 8": 8, "64 connections": 64, "one stream": 1}
 ROUNDS = 3
+GOAL = 1.2
+
+Spent = dict[tuple[str, str], list[float]]
+"""Server and kind of load to microseconds a request, one for each round."""
 
 
-def measure(seconds: float) -> dict[str, float]:
-    """Kind of gRPC load to its processor time a request ÷ that of HTTP binary."""
-    spent: dict[str, list[float]] = {kind: [] for kind in ("HTTP", *KINDS)}
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        ServerProcess([mlp(Path(folder) / "mlp.onnx")], "--grpc-port", "0") as server,
-    ):
-        assert server.grpc_place is not None
-        payloads = of_binary_tensors("mlp", [SHAPE], 256, seed=1)
+def measure(seconds: float, client: str, kinds: Sequence[str]) -> list[Figure]:
+    """Processor time of each door ÷ that of HTTP binary, and of one door ÷ the other."""
+    spent: Spent = {}
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        model = mlp(Path(folder) / "mlp.onnx")
+        servers = {
+            name: stack.enter_context(
+                ServerProcess([model], "--grpc-port", "0", "--grpc-server", name)
+            )
+            for name in SERVERS
+        }
         for _ in range(ROUNDS):
-            http_us, result = cpu_us(server.pid, server.url, payloads, seconds)
-            spent["HTTP"].append(http_us)
-            print(f"{'HTTP binary':<20}{http_us:7.1f} µs a request{result.throughput:9.0f}/s")
-            for kind in KINDS:
-                grpc_us, rate = _load_apart(server.pid, server.grpc_place, kind, seconds)
-                spent[kind].append(grpc_us)
-                print(f"gRPC {kind:<15}{grpc_us:7.1f} µs a request{rate:9.0f}/s", flush=True)
-    pairs = {kind: zip(spent[kind], spent["HTTP"], strict=True) for kind in KINDS}
-    return {
-        kind: statistics.median(grpc_us / http_us for grpc_us, http_us in pairs[kind])
-        for kind in KINDS
-    }
+            for name, kind in [("own", HTTP), *((n, k) for k in kinds for n in servers)]:
+                us, rate = _load_apart(servers[name], (client, kind), seconds)
+                spent.setdefault((name, kind), []).append(us)
+                title = f"{name}, {kind}"
+                print(f"{title:<30}{us:7.1f} µs a request{rate:9.0f}/s", flush=True)
+    return [figure for kind in kinds for figure in _figures(spent, kind)]
 
 
-def _load_apart(pid: int, place: str, kind: str, seconds: float) -> tuple[float, float]:
+def _figures(spent: Spent, kind: str) -> list[Figure]:
+    http, own, grpcio = spent["own", HTTP], spent["own", kind], spent["grpcio", kind]
+    title = f"server CPU a request, gRPC, {kind}"
+    return [
+        Figure(f"{title} ÷ HTTP binary", _ratio(own, http), GOAL, is_floor=False),
+        Figure(f"{title} ÷ that over grpcio", _ratio(own, grpcio), 1.0, is_floor=False),
+    ]
+
+
+def _ratio(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    return statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+
+
+def _load_apart(
+    server: ServerProcess, load: tuple[str, str], seconds: float
+) -> tuple[float, float]:
     """Processor microseconds of the server a request, and requests a second."""
-    command = [sys.executable, "-m", "benchmarks.grpc_door", "--client", place, kind]
-    before_s = _cpu_s(pid)
+    place = server.url.removeprefix("http://") if load[1] == HTTP else server.grpc_place
+    command = [sys.executable, "-m", "benchmarks.grpc_door", "--load", str(place), *load]
+    before_s = spent_s(server.pid)
     found = subprocess.run(
         [*command, "--seconds", str(seconds)], check=True, capture_output=True, text=True
     )
-    spent_s = _cpu_s(pid) - before_s
+    cpu_s = spent_s(server.pid) - before_s
     sent, took_s = json.loads(found.stdout)
-    return spent_s / sent * 1e6, sent / took_s
+    return cpu_s / sent * 1e6, sent / took_s
 
 
 def _message() -> bytes:
@@ -77,8 +102,28 @@ def _message() -> bytes:
     return encoded
 
 
-async def _client(place: str, kind: str, seconds: float) -> tuple[int, float]:
+def _request(place: str) -> bytes:
+    """The same row over HTTP."""
+    payloads = of_binary_tensors("mlp", [SHAPE], 1, seed=1)
+    (body,) = payloads.bodies
+    fields = [("Host", place), *payloads.headers, ("Content-Length", str(len(body)))]
+    lines = [f"POST {payloads.path} HTTP/1.1", *(f"{name}: {value}" for name, value in fields)]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+async def _client(place: str, client: str, kind: str, seconds: float) -> tuple[int, float]:
     """How many calls were answered, and in how many seconds."""
+    if kind == HTTP:
+        return await load_http(place, _request(place), IN_FLIGHT, seconds)
+    if client == "grpcio":
+        return await _grpcio_client(place, kind, seconds)
+    connections = KINDS[kind]
+    path = STREAM_PATH if kind == "one stream" else INFER_PATH
+    width = connections, IN_FLIGHT // connections
+    return await load_grpc(place, path, _message(), width, seconds)
+
+
+async def _grpcio_client(place: str, kind: str, seconds: float) -> tuple[int, float]:
     import grpc.aio
 
     options = [("grpc.use_local_subchannel_pool", 1)]  # a connection for each channel
@@ -122,13 +167,16 @@ async def _client(place: str, kind: str, seconds: float) -> tuple[int, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=3.0)
-    parser.add_argument("--client", nargs=2, metavar=("PLACE", "KIND"), help="load, do not serve")
+    parser.add_argument("--client", choices=("prepared", "grpcio"), default="prepared")
+    parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument(
+        "--load", nargs=3, metavar=("PLACE", "CLIENT", "KIND"), help="load, do not serve"
+    )
     arguments = parser.parse_args()
-    if arguments.client:
-        print(json.dumps(asyncio.run(_client(*arguments.client, arguments.seconds))))
+    if arguments.load:
+        print(json.dumps(run_on_loop(_client(*arguments.load, arguments.seconds))))
     else:
-        for kind, ratio in measure(arguments.seconds).items():
-            print(f"server CPU a request, gRPC, {kind} ÷ HTTP binary: {ratio:.2f}")
+        print_figures(measure(arguments.seconds, arguments.client, arguments.kinds))
 
 
 if __name__ == "__main__":

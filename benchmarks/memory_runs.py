@@ -5,7 +5,8 @@ runtime does by default, in turns, so that both see the same machine.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -21,26 +22,48 @@ from xirang.backends.executable import Executable, Footprint, footprint_of
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.onnx_allocator import allocator
 from xirang.config import Config
+from xirang.core.memory.polynomial import Size, each_of
 from xirang.engine.clock import MonotonicClock
 from xirang.engine.engine import Engine
 from xirang.engine.model import Model
 from xirang.memory.arena import HostArena, NoMemory
+from xirang.memory.packed import PackedFootprint
 from xirang.memory.room import InstanceRoom, OwnGround
 from xirang.repository.calibrate import feed
 from xirang.repository.discover import discover
 from xirang.repository.load import load
+from xirang.repository.tiny_runs import packed_feed
 from xirang.tensors.tensor import Array
 
+Inputs = dict[str, Array]
+Shape = tuple[int, Size]
+
 LENGTHS = (16, 32, 48, 64, 100, 128, 200, 256)
-UNSEEN = ((1, 16), (4, 100), (7, 64), (8, 128), (3, 250), (16, 128))
-TIMED = ((1, 16), (8, 32), (8, 128), (32, 64))
+UNSEEN: Sequence[Shape] = ((1, 16), (4, 100), (7, 64), (8, 128), (3, 250), (16, 128))
+TIMED: Sequence[Shape] = ((1, 16), (8, 32), (8, 128), (32, 64))
+PICTURES: dict[str, tuple[Sequence[Shape], Sequence[Size]]] = {
+    "ocr-recognition": (
+        [(1, (48, 100)), (4, (48, 333)), (7, (48, 61)), (2, (32, 640)), (3, (41, 257))],
+        [(48, 64), (48, 101), (48, 160), (48, 320), (48, 487), (32, 100), (40, 333), (64, 640)],
+    ),
+    "ocr-direction": (
+        [(8, (48, 192)), (5, (33, 500)), (9, (96, 97)), (16, (50, 301)), (30, (40, 255))],
+        [(48, 192), (48, 101), (33, 500), (96, 97), (50, 301), (40, 255), (200, 200), (128, 64)],
+    ),
+    "ocr-detection": (
+        [(1, (96, 160)), (3, (224, 96)), (2, (64, 480)), (1, (320, 416)), (5, (160, 160))],
+        [(32, 64), (64, 64), (96, 320), (320, 96), (224, 224), (160, 416), (128, 32), (352, 256)],
+    ),
+}
+"""Models of two lengths: shapes that they have not seen, and lengths for the largest batch."""
+
 BUDGET_BYTES = 32_000_000
-POOL_MIB = 300
+POOL_MIB = 64
+UNSEEN_PACKED = 20
 CLIENTS, ROUNDS, ROUND_SECONDS = 48, 60, 0.5
 SECONDS = 3.0
 WARM_RUNS = 20
 
-Inputs = dict[str, Array]
 Act = Callable[[], object]
 
 
@@ -69,20 +92,23 @@ class Pair:
         self.room = room
         self._dice = np.random.default_rng(0)
 
-    def inputs(self, rows: int, length: int) -> Inputs:
+    def inputs(self, rows: int, length: Size) -> Inputs:
         signature = self.model.signature
-        made = feed(signature, rows, (length,) * signature.lengths)
+        made = feed(signature, rows, each_of(length))
         for name, array in made.items():
-            if not signature.input_layout(name).is_mask and "type" not in name:
+            if array.dtype.kind == "f":
+                array[:] = self._dice.standard_normal(array.shape)
+            elif not signature.input_layout(name).is_mask and "type" not in name:
                 array[:] = self._dice.integers(0, 1000, array.shape)
         return made
 
-    def run(self, inputs: Inputs, lease_bytes: int, wanted: tuple[str, ...] = ()) -> Inputs:
+    def run(
+        self, size: Shape, inputs: Inputs, lease_bytes: int, wanted: tuple[str, ...] = ()
+    ) -> Inputs:
         if lease_bytes > self.reach:
             self.arena.resize(self.reach, lease_bytes)
             self.reach = lease_bytes
-        rows, length = next(iter(inputs.values())).shape
-        self.room.open(rows, length, lease_bytes)
+        self.room.open(*size, lease_bytes)
         own = {name: self.room.take(array.shape, array.dtype) for name, array in inputs.items()}
         for name, array in inputs.items():
             own[name][...] = array
@@ -107,10 +133,50 @@ def figures(folder: Path) -> Iterator[Figure]:
     start = perf_counter()
     pair = Pair(folder)
     print(f"       {folder.name}: loaded and calibrated in {perf_counter() - start:.1f} s")
-    yield from _peaks(folder.name, pair)
-    yield from _limits(folder.name, pair)
+    yield from _peaks(folder.name, pair, UNSEEN)
+    yield from _limits(folder.name, pair, LENGTHS)
     yield from _warm(folder.name, pair)
     yield from _times(folder.name, pair)
+
+
+def pictures(folder: Path) -> Iterator[Figure]:
+    """The law and the limits of a model of two lengths."""
+    if allocator() is None:
+        return
+    pair = Pair(folder)
+    unseen, lengths = PICTURES[folder.name]
+    yield from _peaks(folder.name, pair, unseen)
+    yield from _limits(folder.name, pair, lengths)
+
+
+def end_to_end() -> Iterator[Figure]:
+    """A model of PyTorch whose rows stand end to end: foreseen against reached, at unseen runs."""
+    from tests.support.packed_encoder import POSITIONS
+
+    (source,) = discover(["torch:tests.support.packed_encoder:PackedEncoder"])
+    settings = replace(Config().settings_of(source.name), length_max=POSITIONS)
+    model = load(source, settings, clock=MonotonicClock()).model
+    footprint = footprint_of(model.executable)
+    if not isinstance(footprint, PackedFootprint):
+        print("       there is no allocator for PyTorch here")
+        return
+    dice = np.random.default_rng(0)
+    room = footprint.room(HostArena())
+    ratios = []
+    for _ in range(UNSEEN_PACKED):
+        rows = dice.integers(1, 128, dice.integers(1, 40)).tolist()
+        size: Shape = (len(rows), (sum(rows), max(rows)))
+        need = footprint.peak_bytes(*size)
+        made = packed_feed(model.signature, rows)
+        for _ in range(2):  # the first of a shape may make what is kept
+            room.open(*size, 2 * need)
+            inputs = {name: room.take(array.shape, array.dtype) for name, array in made.items()}
+            for name, array in made.items():
+                inputs[name][...] = array
+            room.run(model.executable, inputs, model.output_names)
+        ratios.append(need / room.peak_bytes)
+    yield Figure("rows end to end, foreseen ÷ reached, least", min(ratios), 1.0)
+    yield Figure("… most", max(ratios), 1.1, False)
 
 
 def budgeted(folder: Path) -> Iterator[Figure]:
@@ -179,47 +245,48 @@ def served(folder: Path) -> Iterator[Figure]:
     yield Figure("… processor time of a request ÷ without", costs, 1.0, False)
 
 
-def _peaks(name: str, pair: Pair) -> Iterator[Figure]:
+def _peaks(name: str, pair: Pair, unseen: Sequence[Shape]) -> Iterator[Figure]:
     """Against what is alive at once in a run without a plan, counted as asked for."""
     library = allocator()
     assert library is not None
     errors, planned, same = [], 0, 0
-    for size in UNSEEN:
+    for size in unseen:
         inputs, need = pair.inputs(*size), pair.footprint.peak_bytes(*size)
         own = OwnGround(library)
         own.run(pair.model.executable, inputs, pair.model.output_names)
         real = own.ground.run.alive_peak_bytes + sum(array.nbytes for array in inputs.values())
         errors.append(abs(need / real - 1))
-        outputs = pair.run(inputs, need)
+        outputs = pair.run(size, inputs, need)
         planned += pair.room.is_planned and pair.room.peak_bytes == need
         expected = pair.default.run(inputs, pair.model.output_names)
         same += all(np.array_equal(outputs[key], expected[key]) for key in expected)
     yield Figure(f"{name}, foreseen against real peak, worst", 100 * max(errors), 0.1, False, "%")
-    yield Figure("… unseen shapes with every tensor where it was planned", planned, len(UNSEEN))
-    yield Figure("… with the same bits as by default", same, len(UNSEEN))
+    yield Figure("… unseen shapes with every tensor where it was planned", planned, len(unseen))
+    yield Figure("… with the same bits as by default", same, len(unseen))
 
 
-def _limits(name: str, pair: Pair) -> Iterator[Figure]:
+def _limits(name: str, pair: Pair, lengths: Sequence[Size]) -> Iterator[Figure]:
     kept = 0
-    for length in LENGTHS:
+    for length in lengths:
         rows = pair.footprint.rows_max(length, BUDGET_BYTES)
-        pair.run(pair.inputs(rows, length), BUDGET_BYTES)
+        pair.run((rows, length), pair.inputs(rows, length), BUDGET_BYTES)
         try:
-            pair.run(pair.inputs(rows + 1, length), BUDGET_BYTES)
+            pair.run((rows + 1, length), pair.inputs(rows + 1, length), BUDGET_BYTES)
         except NoMemory:
             kept += 1
-    yield Figure(f"{name}, lengths whose largest batch passes and +1 fails", kept, len(LENGTHS))
+    yield Figure(f"{name}, lengths whose largest batch passes and +1 fails", kept, len(lengths))
 
 
 def _warm(name: str, pair: Pair) -> Iterator[Figure]:
     """Page faults of a shape that has been run before; the outputs are those of a text model."""
     wanted = pair.model.output_names[:1]
-    inputs, need = pair.inputs(8, 64), pair.footprint.peak_bytes(8, 64)
+    size: Shape = (8, 64)
+    inputs, need = pair.inputs(*size), pair.footprint.peak_bytes(*size)
     for _ in range(3):
-        pair.run(inputs, need, wanted)
+        pair.run(size, inputs, need, wanted)
     before = getrusage(RUSAGE_THREAD).ru_minflt
     for _ in range(WARM_RUNS):
-        pair.run(inputs, need, wanted)
+        pair.run(size, inputs, need, wanted)
     faults = getrusage(RUSAGE_THREAD).ru_minflt - before
     yield Figure(f"{name}, page faults a warm run", faults / WARM_RUNS, 0, False)
 
@@ -230,7 +297,7 @@ def _times(name: str, pair: Pair) -> Iterator[Figure]:
     wanted = pair.model.output_names[:1]
     for size in TIMED:
         inputs, need = pair.inputs(*size), pair.footprint.peak_bytes(*size)
-        ours = partial(pair.run, inputs, need, wanted)
+        ours = partial(pair.run, size, inputs, need, wanted)
         ratios.append(_ratio(ours, partial(pair.default.run, inputs, wanted)))
         print(f"       {name} {size}: {ratios[-1]:.3f} × the default's time")
     mean = prod(ratios) ** (1 / len(ratios))

@@ -11,6 +11,7 @@ from time import thread_time
 
 import numpy as np
 
+from benchmarks import memory_replayed
 from benchmarks.figures import Figure, print_figures
 from xirang.core.memory.polynomial import Polynomial
 from xirang.memory.arena import HostArena
@@ -39,6 +40,7 @@ def figures() -> Iterator[Figure]:
     for is_whole in (True, False):
         name = "attention whole" if is_whole else "attention in parts"
         yield from _compared(name, _Pair(is_whole=is_whole))
+    yield from memory_replayed.figures()
 
 
 class _Pair:

@@ -58,6 +58,17 @@ def test_the_memory_pool_is_as_large_as_was_said(mib, capacity_mib):
     assert (line in text) == (capacity_mib is not None)
 
 
+def test_each_device_has_a_pool_of_its_own(monkeypatch):
+    asked = []
+    devices = (("cuda:0", 10 << 21), ("cuda:1", 20 << 21))
+    monkeypatch.setattr("xirang.app.pools_bytes", lambda wanted: asked.append(wanted) or devices)
+    text = xirang.load(memory_pool_mib=300, memory_device_mib=7).metrics_text()
+    assert set(asked) == {7 << 20}
+    for device, capacity_bytes in devices:
+        name = f'xirang_memory_pool_bytes{{device="{device}",kind="capacity"}}'
+        assert f"{name} {capacity_bytes}" in text
+
+
 def test_by_itself_it_is_most_of_what_there_is():
     capacity_bytes = pool_bytes()
     if capacity_bytes is not None:

@@ -6,7 +6,8 @@ import gc
 import logging
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from xirang.core.memory.pool import PoolSettings
 from xirang.core.scheduler import Scheduler
 from xirang.engine.clock import MonotonicClock, epoch_ns
 from xirang.engine.engine import Engine
+from xirang.engine.machine import Machine
 from xirang.errors import InvalidSetting
 from xirang.frontends.doors import Doors
-from xirang.memory.machine import pool_bytes
+from xirang.memory.cuda_driver import pools_bytes
+from xirang.memory.machine import Pressure, pool_bytes
 from xirang.observe.logs import logging_to
 from xirang.observe.observers import Observers
 from xirang.observe.outlet import Outlet
@@ -148,19 +151,22 @@ class _Service:
 
     async def _serve_until_stopped(self, serving: "asyncio.Future[Any]") -> None:
         stopping: asyncio.Future[Any] = asyncio.ensure_future(self._stop.wait())
-        watching = asyncio.ensure_future(self._catalogue.watch())
+        watching = [asyncio.ensure_future(each) for each in self._watches()]
         waiting: list[asyncio.Future[Any]] = [serving, stopping]
         while not any(future.done() for future in waiting):
             await asyncio.wait(waiting, timeout=KEEP_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
             self._keep_learned()
-            self._follow_machine()
-        watching.cancel()
-        stopping.cancel()
+        for each in (*watching, stopping):
+            each.cancel()
 
-    def _follow_machine(self) -> None:
-        """Others may be granted a part of the machine, or give it back."""
-        if self._config.memory_pool_mib == 0 and (capacity_bytes := pool_bytes()) is not None:
-            self._engine.resize_pool(capacity_bytes)
+    def _watches(self) -> Iterator[Coroutine[Any, Any, None]]:
+        """What looks after something as long as there is service."""
+        yield self._catalogue.watch()
+        if _pool(self._config) is not None:
+            capacity = partial(_capacity_bytes, self._config)
+            pressure = Pressure().look
+            clock = MonotonicClock()
+            yield Machine(self._engine, clock, capacity=capacity, pressure=pressure).watch()
 
     def _keep_learned(self) -> None:
         for loaded in (*self._loaded, *self._catalogue.loaded()):
@@ -175,6 +181,7 @@ class _Service:
                 return
             if loaded.text is not None:
                 self._texts[source.name] = loaded.text
+            await self._engine.evictions.make_room(loaded.model)
             self._engine.add(loaded.model)
             self._loaded.append(loaded)
             log.info("serving %s: %s", source.name, loaded.model.verdict)
@@ -252,10 +259,13 @@ def _ground(config: Config, doors: Doors) -> Ground:
 
 def _pool(config: Config) -> PoolSettings | None:
     """The memory that models share; None if nobody is to count it."""
-    if config.memory_pool_mib < 0:
+    if config.memory_pool_mib < 0 or (capacity_bytes := _capacity_bytes(config)) is None:
         return None
-    capacity_bytes = config.memory_pool_mib << 20 or pool_bytes()
-    return None if capacity_bytes is None else PoolSettings(capacity_bytes)
+    return PoolSettings(capacity_bytes, devices=pools_bytes(config.memory_device_mib << 20))
+
+
+def _capacity_bytes(config: Config) -> int | None:
+    return config.memory_pool_mib << 20 or pool_bytes()
 
 
 def _observers(config: Config, doors: Doors, engine: Engine, lines: Outlet[Any]) -> Observers:

@@ -86,7 +86,9 @@ class ModelSettings:
         default=True,
         text="plan a model's tensors; those of ONNX where our native allocator is built",
     )
-    memory_guarantee_mib: int = _option(0, "memory of the pool that it always gets, in MiB")
+    memory_guarantee_mib: int = _option(
+        0, "memory of the pool that it always gets, in MiB; 0: what it holds and one run"
+    )
     memory_limit_mib: int = _option(
         0, "memory of the pool that it never passes, weights included, in MiB; 0: any"
     )
@@ -224,6 +226,9 @@ class Config:
     tls_key: str = _option("", "PEM file with its private key, not encrypted")
     keys: str = _option("", "TOML file of API keys that requests need; none if empty")
     body_mib_max: int = _option(64, "largest request body, in MiB")
+    grpc_server: Literal["own", "grpcio"] = _option(
+        "own", "what carries gRPC: our own HTTP/2, or grpcio's server"
+    )
     grpc_message_mib_max: int = _option(64, "largest message over gRPC, in MiB")
     grpc_compression: Literal["none", "low", "medium", "high"] = _option(
         "none", "how hard answers over gRPC are packed, for clients that read gzip"
@@ -248,6 +253,9 @@ class Config:
     cache_mib: int = _option(64, "answers that are kept of models with cache = true, in MiB")
     memory_pool_mib: int = _option(
         0, "memory that models share, weights included, in MiB; 0: most of what there is; -1: any"
+    )
+    memory_device_mib: int = _option(
+        0, "the same of each CUDA device, in MiB; 0: most of what it has"
     )
     overload_levels: tuple[float, float, float] = _option(
         (0.8, 0.95, 1.1), "predicted queueing time ÷ budget at which overload levels 1, 2, 3 begin"
@@ -357,6 +365,7 @@ _WITHIN = {
     "memory_mib_max": (1, 1 << 20),
     "cache_mib": (0, 1 << 20),
     "memory_pool_mib": (-1, 1 << 30),
+    "memory_device_mib": (0, 1 << 30),
     "connections_max": (1, 1_000_000),
     "record_mib": (1, 65_536),
 }
@@ -417,6 +426,14 @@ def scheduler_hold(environment: Mapping[str, str] | None = None) -> int:
             f"TRITONSERVER_DELAY_SCHEDULER is '{text}'; expected a number of requests"
         )
     return int(text)
+
+
+def cache_folder(environment: Mapping[str, str] | None = None) -> Path:
+    """Where this user keeps what can be made again."""
+    told = (os.environ if environment is None else environment).get("XDG_CACHE_HOME", "")
+    # The standard says that a relative path is to be ignored.
+    home = Path(told) if Path(told).is_absolute() else Path("~/.cache").expanduser()
+    return home / "xirang"
 
 
 def model_settings(own: dict[str, Any], common: ModelSettings, where: str) -> ModelSettings:

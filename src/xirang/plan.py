@@ -6,15 +6,21 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import msgspec
+
+from xirang.backends.onnx_slices import sliced
 from xirang.backends.onnx_trace import Trace, trace
 from xirang.config import load_config
 from xirang.core.memory.law import Law, Traced, law_of
 from xirang.core.memory.lifetime import Lifetimes
 from xirang.core.memory.planner import STEPS, Plan, Planner
+from xirang.core.memory.polynomial import Size, area, each_of, size_of
 from xirang.core.memory.validate import fault_of
 from xirang.core.signature import Signature
 from xirang.engine.clock import MonotonicClock
@@ -26,6 +32,7 @@ from xirang.memory.native.search import search_at_hand
 from xirang.repository.calibrate import feed
 from xirang.repository.discover import Kind, Source, discover
 from xirang.repository.load import load
+from xirang.repository.tiny_runs import tiny_sizes
 
 ALIGNMENT = 64
 """Blocks begin at cache lines, as the runtime's own do."""
@@ -33,7 +40,7 @@ ALIGNMENT = 64
 BATCHES, LENGTHS = (1, 8, 32), (16, 128, 256)
 BUDGET_MB = 128
 ROWS = (1, 2, 3)
-TINY = (16, 32, 48, 64, 128, 256)
+TINY = (16, 19, 32, 48, 64, 128, 256)
 """Lengths of the runs that the law is found from; rows × length stays within `ELEMENTS_MAX`."""
 
 ELEMENTS_MAX = 256
@@ -41,8 +48,8 @@ MEASURED_MAX_BYTES = 1 << 28
 """A run that is predicted to need more is not run to see whether it does."""
 
 Step = Callable[[str], None]
-Size = tuple[int, int]
-"""Rows and length."""
+Shape = tuple[int, Size]
+"""Rows, and the length of each, or each of several lengths."""
 
 
 def add_plan(subparsers: Any) -> None:
@@ -57,7 +64,13 @@ def add_plan(subparsers: Any) -> None:
     parser.add_argument("path", metavar="MODEL", help="an ONNX file, or a folder with one")
     numbers = {"type": int, "nargs": "+", "metavar": "N"}
     parser.add_argument("--batch", default=BATCHES, help="rows of a run (1 8 32)", **numbers)
-    parser.add_argument("--length", help="lengths (16 128 256, where it takes them)", **numbers)
+    parser.add_argument(
+        "--length",
+        type=_size,
+        nargs="+",
+        metavar="N",
+        help="lengths (16 128 256, where it takes them); 32x128 for a model of two lengths",
+    )
     parser.add_argument("--budget", type=float, default=BUDGET_MB, metavar="MB", help="(128)")
     parser.add_argument("--config", type=Path, metavar="FILE", help="settings in TOML")
     parser.add_argument(
@@ -72,7 +85,8 @@ def _plan(arguments: argparse.Namespace) -> int:
     (source, *others) = discover([arguments.path])
     if others or source.path is None or source.kind not in {Kind.ONNX, Kind.TEXT}:
         raise InvalidSetting(f"{arguments.path}: expected one ONNX model")
-    if min(*arguments.batch, *(arguments.length or ()), 1) < 1 or arguments.budget <= 0:
+    asked = arguments.length or ()
+    if min(*arguments.batch, *chain(*map(each_of, asked)), 1) < 1 or arguments.budget <= 0:
         raise InvalidSetting("--batch, --length and --budget: expected more than 0")
     with _progress(console) as step:
         step("loading and probing")
@@ -80,7 +94,7 @@ def _plan(arguments: argparse.Namespace) -> int:
         report = report_of(
             model,
             batches=sorted(set(arguments.batch)),
-            lengths=sorted(set(arguments.length or model.usual_lengths())),
+            lengths=_ascending(model.checked(asked) or model.usual_lengths()),
             budget_bytes=int(arguments.budget * 1e6),
             step=step,
         )
@@ -95,6 +109,25 @@ def _plan(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _size(text: str) -> Size:
+    """A length, or several: 128 or 32x128."""
+    try:
+        return size_of(tuple(int(part) for part in text.lower().replace("×", "x").split("x")))
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"'{text}' is no length; expected a number, or 32x128 for a model of two lengths"
+        ) from None
+
+
+def _ascending(lengths: Sequence[Size]) -> list[Size]:
+    return sorted(set(lengths), key=lambda length: (area(length), length))
+
+
+def shown_size(length: Size) -> str:
+    """A length as it is asked for."""
+    return "x".join(map(str, each_of(length)))
+
+
 @dataclass(frozen=True, slots=True)
 class TracedModel:
     """A model that can be run at chosen shapes.
@@ -103,28 +136,50 @@ class TracedModel:
         name: Its name.
         path: The ONNX file.
         signature: What its axes mean.
-        tiny: Lengths for the law, ascending; none if nothing varies.
+        known: For each of its lengths, sizes that it takes, ascending.
     """
 
     name: str
     path: Path
     signature: Signature
-    tiny: tuple[int, ...]
+    known: tuple[tuple[int, ...], ...]
 
-    def traces(self, sizes: Sequence[Size], *, is_default: bool = False) -> list[Trace]:
-        """A run of each size."""
-        lengths = self.signature.lengths
-        feeds = [feed(self.signature, rows, (n,) * lengths) for rows, n in sizes]
-        return trace(self.path, feeds, is_default=is_default)
+    def traces(self, sizes: Sequence[Shape], *, is_default: bool = False) -> list[Trace]:
+        """A run of each size: as the server has it, or as the runtime does by default."""
+        count = self.signature.lengths
+        feeds = [feed(self.signature, rows, each_of(n)[:count]) for rows, n in sizes]
+        with TemporaryDirectory() as folder:
+            target = Path(folder) / self.path.name
+            path = self.path if is_default or not sliced(self.path, target) else target
+            return trace(path, feeds, is_default=is_default)
+
+    def checked(self, lengths: Sequence[Size]) -> Sequence[Size]:
+        """Lengths that it can be asked about.
+
+        Raises:
+            InvalidSetting: It has more lengths than that, or fewer.
+        """
+        count = self.signature.lengths
+        wrong = [length for length in lengths if len(each_of(length)) != count]
+        if wrong and count:
+            example = shown_size(tuple(sizes[-1] for sizes in self.known) or (128,) * count)
+            raise InvalidSetting(
+                f"--length {shown_size(wrong[0])}: model '{self.name}' has {count} "
+                f"length{'s' if count > 1 else ''}; expected something like {example}"
+            )
+        return lengths if count else ()
 
     def law(self, *, alignment: int = 1) -> Law:
         """The law of its peak, and the names of the blocks."""
         sizes = self.calibration()
         return law_from(sizes, self.traces(sizes), alignment=alignment)
 
-    def calibration(self) -> list[Size]:
+    def calibration(self) -> list[Shape]:
         """Tiny shapes, small ones first, that tell the terms of the law apart."""
-        lengths = self.tiny or (1,)
+        if len(self.known) > 1:
+            tiny = tiny_sizes(self.signature, self.known)
+            return [(rows, size_of(lengths)) for rows, lengths in tiny]
+        lengths = self.known[0] if self.known else (1,)
         rows = ROWS if self.signature.is_batched else (1,)
         if self.signature.rows_fixed:
             rows = (self.signature.rows_fixed,)
@@ -133,15 +188,17 @@ class TracedModel:
         }
         return sorted(sizes, key=lambda size: (prod(size), size[1]))
 
-    def usual_lengths(self) -> Sequence[int]:
+    def usual_lengths(self) -> Sequence[Size]:
         """Lengths to show unless others are asked for."""
-        if not self.tiny:
-            return (1,)
-        shortest, longest = self.tiny[0], self.tiny[-1]
+        if len(self.known) != 1:
+            places = (0, 1, 2) if self.known else (0,)
+            between = [tuple(n[place * (len(n) - 1) // 2] for n in self.known) for place in places]
+            return [size_of(lengths) for lengths in between]
+        shortest, longest = self.known[0][0], self.known[0][-1]
         return [n for n in LENGTHS if shortest <= n <= longest] or (shortest, longest)
 
 
-def law_from(sizes: Sequence[Size], traces: Sequence[Trace], *, alignment: int) -> Law:
+def law_from(sizes: Sequence[Shape], traces: Sequence[Trace], *, alignment: int) -> Law:
     """The law behind traces of these sizes."""
     pairs = zip(sizes, traces, strict=True)
     return law_of([Traced(*s, t.lifetimes, t.unseen) for s, t in pairs], alignment=alignment)
@@ -157,15 +214,15 @@ def traced_model(source: Source, config_file: Path | None = None) -> TracedModel
     config = load_config(file=config_file)
     loaded = load(source, config.settings_of(source.name), clock=MonotonicClock())
     signature = loaded.model.signature
-    taken = [set(sizes) for sizes in (loaded.findings.lengths_run if loaded.findings else ())]
-    known = tuple(sorted(set.intersection(*taken))) if taken else ()
+    taken = loaded.findings.lengths_run if loaded.findings else ()
+    known = tuple(tuple(sorted(set(sizes))) for sizes in taken)
     model = TracedModel(source.name, source.path, signature, known)
     if signature.lengths != 1 or not known:
         return model
     longest = loaded.model.shapes.length_max or TINY[-1]
-    wide = replace(model, tiny=tuple(n for n in TINY if known[0] <= n <= longest))
+    wide = replace(model, known=(tuple(n for n in TINY if known[0][0] <= n <= longest),))
     try:
-        wide.traces([(1, n) for n in wide.tiny[-1:]])
+        wide.traces([(1, n) for n in wide.known[0][-1:]])
     except InvalidSetting:  # it takes no rows as long as that
         return model
     return wide
@@ -175,7 +232,7 @@ def report_of(
     model: TracedModel,
     *,
     batches: Sequence[int],
-    lengths: Sequence[int],
+    lengths: Sequence[Size],
     budget_bytes: int,
     step: Step,
 ) -> dict[str, Any]:
@@ -185,10 +242,9 @@ def report_of(
     traces = model.traces(calibration)
     law = law_from(calibration, traces, alignment=ALIGNMENT)
     exact = law_from(calibration, traces, alignment=1)
-    lengths = [n for n in lengths if model.tiny] or [1]
     if not model.signature.is_batched or model.signature.rows_fixed:
         batches = [model.signature.rows_fixed or 1]
-    sizes = sorted(((b, n) for b in batches for n in lengths), key=prod)
+    sizes = sorted(((b, n) for b in batches for n in lengths), key=lambda s: (s[0] * area(s[1]), s))
     measured = [size for size in sizes if exact.peak_bytes(*size) <= MEASURED_MAX_BYTES]
     step("running the shapes asked for, each tensor apart")
     apart = dict(zip(measured, model.traces(measured), strict=True)) if measured else {}
@@ -200,7 +256,7 @@ def report_of(
     )
     runs, largest = [], None
     for size in sizes:
-        step(f"planning {size[0]} × {size[1]}")
+        step(f"planning {size[0]} × {shown_size(size[1])}")
         lifetimes = law.regimes[0].lifetimes(*size).aligned(ALIGNMENT)
         largest = (lifetimes, planned(lifetimes))
         runs.append(_run(size, *largest, exact, apart.get(size), default.get(size)))
@@ -211,9 +267,9 @@ def report_of(
         "regimes": len(law.regimes),
         "blocks": len(law.regimes[0].slots),
         "inexact": [traces[0].names[slot] for slot in law.regimes[0].inexact],
-        "peaks": [[list(p.numerators), p.denominator] for p in exact.peaks],
+        "peaks": [msgspec.to_builtins(peak) for peak in exact.peaks],
         "budget_bytes": budget_bytes,
-        "rows_max": {str(n): law.rows_max(n, budget_bytes) for n in lengths},
+        "rows_max": {shown_size(n): law.rows_max(n, budget_bytes) for n in lengths},
         "runs": runs,
         "picture": _picture(traces[0].names, *largest),
     }
@@ -230,7 +286,7 @@ def planned(lifetimes: Lifetimes, *, steps_max: int = STEPS) -> Plan:
 
 
 def _run(
-    size: Size,
+    size: Shape,
     lifetimes: Lifetimes,
     plan: Plan,
     law: Law,
@@ -294,7 +350,7 @@ def _show(console: Any, report: Mapping[str, Any]) -> None:
     for run in report["runs"]:
         cells = [run[key] for key in MB_COLUMNS.values()]
         megabytes = ["–" if cell is None else shown(cell / 1e6) for cell in cells]
-        table.add_row(str(run["rows"]), str(run["length"]), *megabytes)
+        table.add_row(str(run["rows"]), shown_size(run["length"]), *megabytes)
     console.print(table)
     budget = shown(report["budget_bytes"] / 1e6)
     largest = ", ".join(f"{rows} of length {n}" for n, rows in report["rows_max"].items())

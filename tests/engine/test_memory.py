@@ -2,11 +2,13 @@
 
 import asyncio
 import threading
+from dataclasses import replace
 from functools import wraps
 
 import numpy as np
 import pytest
 from tests.support.core import fixed_shape
+from tests.support.workers import PuppetWorkers
 
 from xirang.core.memory.account import Claim
 from xirang.core.memory.arena import Resize
@@ -287,6 +289,71 @@ async def test_a_model_whose_promise_does_not_fit_is_not_added():
 
 
 @on_a_loop
+async def test_who_may_go_is_unloaded_if_another_does_not_fit_otherwise():
+    async with engine_of(8) as engine:
+        for name, held in (("a", 3), ("b", 2), ("stays", 2)):
+            engine.add(model_of(name, fixed_bytes=held * SLAB, may_go=name != "stays"))
+        await engine.infer("a", rows(1))
+        fresh = model_of("c", fixed_bytes=3 * SLAB)
+        with pytest.raises(InvalidSetting, match="it holds 196608 bytes"):
+            engine.add(fresh)
+        await engine.evictions.make_room(fresh)
+        engine.add(fresh)
+        assert engine.model_names() == ["a", "stays", "c"], "b had not run for longer"
+        engine.check_integrity()
+
+
+@on_a_loop
+async def test_nobody_goes_if_that_would_not_be_enough():
+    async with engine_of(8) as engine:
+        engine.add(model_of("a", fixed_bytes=3 * SLAB, may_go=True))
+        engine.add(model_of("stays", fixed_bytes=4 * SLAB))
+        await engine.evictions.make_room(model_of("c", fixed_bytes=5 * SLAB))
+        await engine.evictions.make_room(model_of("d", fixed_bytes=SLAB))
+        assert engine.model_names() == ["a", "stays"]
+
+
+@on_a_loop
+async def test_a_keeper_unloads_who_is_his():
+    gone = []
+    async with engine_of(8) as engine:
+
+        async def unload(model):
+            gone.append(model.name)
+            await engine.unload(model.name, model.version)
+
+        engine.evictions.keeper = lambda model: asyncio.ensure_future(unload(model))
+        engine.add(model_of("a", fixed_bytes=6 * SLAB, may_go=True))
+        await engine.evictions.make_room(model_of("c", fixed_bytes=5 * SLAB))
+        assert (gone, engine.model_names()) == (["a"], [])
+
+
+@on_a_loop
+async def test_who_is_refused_has_no_processes_any_more():
+    async with engine_of(8) as engine:
+        model = model_of("a", fixed_bytes=9 * SLAB)
+        model.workers = PuppetWorkers(None)
+        with pytest.raises(InvalidSetting, match="no memory for model 'a'"):
+            engine.add(model)
+        assert model.workers.is_closed
+
+
+@on_a_loop
+async def test_a_model_without_a_law_holds_its_weights_and_takes_no_leases():
+    async with engine_of(8) as engine:
+        model = model_of("a", executable=Echo(), fixed_bytes=5 * SLAB)
+        model.claim = replace(model.claim, peaks=())
+        engine.add(model)
+        engine.add(model_of("b"))
+        await asyncio.gather(*[engine.infer("a", rows(60)) for _ in range(5)])
+        a, _ = engine.memory()["shares"]
+        assert (a["fixed_bytes"], a["committed_bytes"]) == (5 * SLAB, 0)
+        await engine.infer("b", rows(8))
+        assert committed(engine) == {"a": 0, "b": 3 * SLAB}
+        engine.check_integrity()
+
+
+@on_a_loop
 async def test_who_is_unloaded_during_a_run_is_answered_and_leaves_nothing():
     gate = threading.Event()
     async with engine_of(8) as engine:
@@ -320,6 +387,17 @@ def test_whoever_hangs_keeps_its_pages_when_its_model_goes(arenas):
     housing.close("m", in_use=[0])
     housing.pages.settle()
     assert arenas.log == [(1, 0, 2 * SLAB), (1, 2 * SLAB, 0), (1, "closed")]
+
+
+@on_a_loop
+async def test_who_closes_gives_all_pages_back():
+    async with engine_of(8) as engine:
+        model = model_of()
+        engine.add(model)
+        await engine.infer("m", rows(3))
+    engine.traffic.housing.pages.settle()
+    (room,) = model.executable.footprint.rooms
+    assert room.arena.reserved_bytes == 0
 
 
 @on_a_loop

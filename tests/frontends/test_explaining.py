@@ -17,6 +17,7 @@ from xirang.core.request import Request
 from xirang.core.run import Done, Run, Trigger
 from xirang.engine.call import Answer, Ran
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.headers import Headers
 from xirang.frontends.routes import hot_routes
 from xirang.frontends.texts.desk import TextDesk
 from xirang.frontends.texts.openai import EmbeddingsRoute
@@ -100,7 +101,9 @@ def test_a_parameter_that_is_no_boolean_is_refused():
 def test_the_texts_of_a_request_are_explained_by_the_last_one(asked):
     service = PuppetService(echo_model("m"))
     route = EmbeddingsRoute(TextDesk(service, {"m": PuppetText()}))
-    exchange = Exchange(None, b"/v1/embeddings", {b"x-xirang-explain": b"1"} if asked else {})
+    exchange = Exchange(
+        None, b"/v1/embeddings", Headers([(b"x-xirang-explain", b"1")] if asked else [])
+    )
     exchange.body = orjson.dumps({"model": "m", "input": ["a", "b"]})
     route(exchange)
     for number in (8, 7):

@@ -10,8 +10,9 @@ from tests.frontends.puppets import PuppetModel, echo_model, spec
 
 from xirang.errors import InvalidRequest, XirangError
 from xirang.frontends.v2 import kserve
-from xirang.frontends.v2.kserve import Wanted, decode, decode_raw
+from xirang.frontends.v2.kserve import Wanted, decode
 from xirang.frontends.v2.kserve_answer import encode
+from xirang.frontends.v2.raw import decode_raw
 from xirang.frontends.v2.shared_memory import Place, Regions
 from xirang.frontends.v2.special import Special
 from xirang.tensors.tensor import NUMPY_TYPES, Tensor

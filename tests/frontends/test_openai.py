@@ -11,6 +11,7 @@ from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed
 
 from xirang.errors import Expired, InvalidRequest, NotReady, TooBusy
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.headers import Headers
 from xirang.frontends.texts import desk as texts
 from xirang.frontends.texts.desk import TextDesk
 from xirang.frontends.texts.openai import EmbeddingsRoute
@@ -31,7 +32,7 @@ class Desk:
         return self.send(orjson.dumps(members), headers)
 
     def send(self, body, headers=()):
-        self.exchange = Exchange(None, b"/v1/embeddings", dict(headers))
+        self.exchange = Exchange(None, b"/v1/embeddings", Headers(dict(headers).items()))
         self.exchange.body = body
         self.route(self.exchange)
         return self

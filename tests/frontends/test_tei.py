@@ -18,6 +18,7 @@ from tests.frontends.puppets import (
 
 from xirang.errors import Expired, ModelFailed, NotReady, TooBusy
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.headers import Headers
 from xirang.frontends.routes import hot_routes
 from xirang.frontends.texts.desk import TextDesk
 from xirang.frontends.texts.tei import ACTS, TeiRoute
@@ -45,7 +46,7 @@ class Desk:
         return self.send(path, orjson.dumps(body))
 
     def send(self, path, body):
-        self.exchange = Exchange(None, path.encode(), {})
+        self.exchange = Exchange(None, path.encode(), Headers())
         self.exchange.body = body
         self.match(path.encode())(self.exchange)
         return self
@@ -313,7 +314,7 @@ def test_the_base_url_does_what_the_model_is_for(desk, model, member, calls):
     assert len(desk.service.calls) == calls
     assert desk.match(f"/tei/{model}/".encode())
     texts = {model: desk.texts[model]}
-    exchange = Exchange(None, b"/", {})
+    exchange = Exchange(None, b"/", Headers())
     exchange.body = orjson.dumps(member)
     hot_routes(desk.service, texts)(b"/")(exchange)
     assert len(desk.service.calls) == 2 * calls
@@ -339,7 +340,7 @@ def test_a_model_for_something_else_is_424(desk, act, model):
     status, found = desk.ask(f"/tei/{model}/{act}", **body).result()
     assert (status, found) == (424, {"error": WRONG[act, model], "error_type": "Backend"})
     texts = {model: desk.texts[model]}
-    exchange = Exchange(None, b"", {})
+    exchange = Exchange(None, b"", Headers())
     exchange.body = orjson.dumps(body)
     TeiRoute(TextDesk(desk.service, texts), ACTS[act])(exchange)
     assert exchange.status == 424

@@ -7,6 +7,7 @@ import pytest
 from tests.frontends.puppets import PuppetService, PuppetText, echo_model, embed
 
 from xirang.frontends.exchange import Exchange
+from xirang.frontends.headers import Headers
 from xirang.frontends.texts.desk import INLINE_CHARACTERS_MAX, TextDesk
 from xirang.frontends.texts.openai import EmbeddingsRoute
 from xirang.tensors.tensor import to_array
@@ -24,7 +25,7 @@ class Server:
         self.route = EmbeddingsRoute(TextDesk(self.service, self.texts))
 
     def ask(self, item):
-        exchange = Exchange(None, b"/v1/embeddings", {})
+        exchange = Exchange(None, b"/v1/embeddings", Headers())
         exchange.body = orjson.dumps({"model": "m", "input": item})
         self.route(exchange)
         return exchange

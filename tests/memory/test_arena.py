@@ -1,6 +1,8 @@
 """Pages come and go behind addresses that stay."""
 
+import errno
 import gc
+import os
 from pathlib import Path
 
 import numpy as np
@@ -141,3 +143,48 @@ def test_an_arena_that_is_forgotten_closes_itself():
     HostArena(MIB).guarded_by("somebody", lambda: watcher)
     gc.collect()
     assert watcher.asked == 1
+
+
+def pages_of(arena):
+    """Bytes of memory behind a file that is shared."""
+    return os.fstat(arena.descriptor).st_blocks * 512
+
+
+def test_pages_that_are_shared_are_seen_by_all_who_map_them_and_go_from_all():
+    mine = HostArena.shared(64 * MIB)
+    theirs = HostArena(mine.reserved_bytes, os.dup(mine.descriptor))
+    assert pages_of(mine) == 0
+    mine.resize(0, 8 * MIB)
+    assert pages_of(mine) == 8 * MIB
+    mine.view(MIB, np.int32, (1000,))[:] = 7
+    theirs.populate(8 * MIB)
+    assert (theirs.view(MIB, np.int32, (1000,)) == 7).all()
+    assert mine.cuts == 0
+    mine.resize(8 * MIB, 2 * MIB)
+    assert (pages_of(mine), mine.cuts) == (2 * MIB, 1)
+    assert (theirs.view(MIB, np.int32, (1000,)) == 7).all()
+    mine.close()
+    assert pages_of(theirs) == 0
+    assert mine.descriptor == -1
+
+
+def test_nobody_can_cut_off_the_end_of_shared_memory():
+    arena = HostArena.shared(MIB)
+    with pytest.raises(OSError, match="not permitted"):
+        os.ftruncate(arena.descriptor, 0)
+
+
+def test_where_nothing_can_be_shared_it_says_so_and_leaves_no_file_open(monkeypatch):
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with pytest.raises(NoMemory, match="cannot reserve"):
+        HostArena.shared(1 << 60)
+    with pytest.raises(NoMemory, match="cannot share"):
+        HostArena.shared(1 << 80)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+    def none_left(*_):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "memfd_create", none_left)
+    with pytest.raises(NoMemory, match="Too many open files"):
+        HostArena.shared(MIB)

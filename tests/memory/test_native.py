@@ -41,6 +41,9 @@ class Twin:
         size = -(-size_bytes // UNIT) * UNIT
         number = self.asked
         self.asked += 1
+        if number < len(self.sizes) and not self.sizes[number]:
+            self.hits += 1
+            return None
         begin = None
         if number < len(self.sizes) and size <= self.sizes[number]:
             begin = self.floor + self.offsets[number]
@@ -75,6 +78,9 @@ class Hinted:
 
     def __init__(self, slots):
         self.slots, self.count = slots, slots.count
+
+    def at(self, length):
+        return self.slots, length, None
 
 
 units = st.integers(0, 8).map(lambda n: n * UNIT)

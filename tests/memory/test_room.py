@@ -325,6 +325,41 @@ def test_where_no_addresses_are_free_runs_go_on_without(monkeypatch):
     assert (found[0]["y"] == 2).all()
 
 
+def test_a_way_that_only_one_row_goes_is_planned_and_costs_others_nothing():
+    def by_rows(rows, length):
+        return unusual(rows, length) if rows == 1 else usual(rows, length)
+
+    sizes = [(rows, length) for rows in (1, 2, 3, 4) for length in (4, 8, 12)]
+    samples = [Traced(*size, of_traffic(by_rows(*size))) for size in sizes]
+    found = NativeFootprint(library(), samples, [Polynomial((0, 0, 0, 4, 0, 0))], (4, 64))
+    instance = Instance(found, by_rows)
+    for rows in (1, 8, 1, 30, 2, 1):
+        for length in (5, 33, 64):
+            instance.run(rows, length)
+            assert instance.room.is_planned, (rows, length)
+    assert found.lessons == 0
+    assert found.peak_bytes(30, 64) == footprint_of(usual).peak_bytes(30, 64)
+
+
+def test_runs_of_a_shape_go_as_the_last_of_them_whatever_others_do():
+    """As where a kernel is another from some size on, of which the tiny runs showed nothing."""
+
+    def by_size(rows, length):
+        large = [Allocate(4096 * rows * length), Free(0), Allocate(64 * rows * length), Free(1)]
+        return large if rows > 10 else usual(rows, length)
+
+    instance = Instance(footprint_of(usual), by_size)
+    for _ in range(3):
+        instance.run(16, 20)
+        instance.footprint.settle()
+    lessons = instance.footprint.lessons
+    for rows, length in [(16, 20), (2, 8), (16, 20), (3, 9), (40, 30), (1, 4)] * 3:
+        instance.run(rows, length)
+        assert instance.room.is_planned, (rows, length)
+        instance.footprint.settle()
+    assert instance.footprint.lessons == lessons == 1
+
+
 def test_rooms_that_are_gone_leave_nothing_behind():
     places = set()
     gc.collect()

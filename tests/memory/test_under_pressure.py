@@ -6,7 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from tests.support.memory_models import encoder
+from tests.support.memory_models import encoder, translator
 
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.onnx_allocator import allocator
@@ -22,6 +22,9 @@ SLAB = 64 << 10
 SETTINGS = ModelSettings(
     learned="off", warmup_s=0, memory_keep_mib=0, max_batch_size=32, length_max=64, instances=2
 )
+
+BARE = {"guarantee_bytes": 0, "wish_bytes": 0}
+"""Promises are made in slabs of 2 MiB, of which such a pool has none."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,7 @@ def house(loaded, slabs, *, law=1.0):
             replace(peak, denominator=round(peak.denominator * 1000 / (1000 * law)))
             for peak in claim.peaks
         )
-        engine.add(replace(model, claim=replace(claim, peaks=peaks)))
+        engine.add(replace(model, claim=replace(claim, peaks=peaks, **BARE)))
     return engine
 
 
@@ -91,3 +94,39 @@ def test_a_law_that_says_half_of_the_truth_is_corrected_by_the_runs(loaded):
     assert sum(dict(share.counts)["extend"] for share in memory.shares) > 0
     for share in memory.shares:
         assert share.real_bytes <= share.predicted_bytes + SLAB
+
+
+def test_runs_of_two_lengths_are_leased_by_each_of_them(tmp_path):
+    """A limit that a long target alone would break, not the product of both."""
+    if allocator() is None:
+        pytest.skip("the native allocator is not built")
+    path = translator(tmp_path / "t.onnx")
+    (source,) = discover([str(path)])
+    model = load(source, replace(SETTINGS, length_max=0), clock=MonotonicClock()).model
+    assert model.claim is not None
+    most = max(peak.bytes_at(1, (8, 64)) for peak in model.claim.peaks)
+    long_source = max(peak.bytes_at(1, (64, 8)) for peak in model.claim.peaks)
+    assert long_source < most / 3, "the product is the same, what it takes is not"
+    engine = house([(model, None)], -(-2 * most // SLAB))
+    dice, plain = Random(3), OnnxExecutable(path)
+
+    async def ask():
+        rows, lengths = dice.choice([1, 1, 2, 9]), dice.choice([(8, 64), (64, 8), (5, 17), (30, 3)])
+        inputs = {
+            name: np.array([[dice.randrange(100) for _ in range(n)] for _ in range(rows)])
+            for name, n in zip(("source", "target"), lengths, strict=True)
+        }
+        outputs = await engine.infer("t", inputs, budget_ms=60_000)
+        alone = plain.run(inputs, ["hidden"])
+        np.testing.assert_allclose(outputs["hidden"], alone["hidden"], atol=2e-5)
+
+    async def main():
+        async with engine:
+            for _ in range(5):
+                await asyncio.gather(*[ask() for _ in range(20)])
+            engine.check_integrity()
+            return engine._look()[1].memory
+
+    (share,) = asyncio.run(asyncio.wait_for(main(), 60)).shares
+    assert 0 < share.real_bytes <= share.predicted_bytes <= 2 * most + SLAB
+    assert dict(share.counts)["extend"] == 0

@@ -1,7 +1,5 @@
 """What is charged adds up to what was used, and goes to whom it belongs."""
 
-from dataclasses import replace
-
 import pytest
 from tests.support.asking import ask, finish_all
 from tests.support.puppets import PuppetHouse
@@ -59,7 +57,7 @@ def test_one_tenants_run_is_charged_as_the_same_requests_would_be_one_by_one():
 
 def test_a_run_without_padding_charges_none():
     event = ended(request(1, tenant="a", length=2), request(2, tenant="b", length=8))
-    model, tenants = charged(replace(event, run=replace(event.run, is_ragged=True)))
+    model, tenants = charged(event._replace(run=event.run._replace(is_ragged=True)))
     assert model["padding_elements"] == 0
     assert tenants["a"]["device_seconds"] == pytest.approx(0.0024)
 

@@ -1,7 +1,5 @@
 """What is counted, per request or per run, and that a shared run is charged as Triton does."""
 
-from dataclasses import replace
-
 from xirang.core.event import (
     RequestCancelled,
     RequestExpired,
@@ -154,7 +152,7 @@ def test_a_run_without_any_deadline_has_no_slack():
 
 def test_how_far_off_a_prediction_was_is_counted():
     found = statistics()
-    run = replace(run_of(request(1), length=1), predicted_ns=4 * MS)
+    run = run_of(request(1), length=1)._replace(predicted_ns=4 * MS)
     found.on_event(RunEnded(run, Done(ran_ns=6 * MS), 16 * MS))
     found.on_event(RunEnded(run, Failed((1,)), 16 * MS))
     error = found.models["m"].error_ratio

@@ -395,12 +395,20 @@ def test_no_lease_within_a_guarantee_is_ever_refused(monkeypatch):
 
 
 def test_a_recording_with_a_pool_is_decided_alike_again(tmp_path):
-    ground = Ground({"cpu": 3}, pool=PoolSettings(60 * SLAB, slab_bytes=SLAB))
+    pool = PoolSettings(60 * SLAB, slab_bytes=SLAB, devices=(("cuda:0", 20 * SLAB),))
+    ground = Ground({"cpu": 3}, pool=pool)
     recorder = Recorder(tmp_path / "r", size_bytes=1 << 22, ground=ground)
     random = Random(3)
     scheduler = RecordedScheduler(ground, recorder=recorder)
     for name, policy in POLICIES.items():
-        claim = Claim(LAWS[name], guarantee_bytes=4 * SLAB, fixed_bytes=SLAB, may_go=True)
+        claim = Claim(
+            LAWS[name],
+            4 * SLAB,
+            fixed_bytes=SLAB,
+            may_go=True,
+            wish_bytes=9 * SLAB,
+            device="cuda:0" if name == "flat" else "",
+        )
         scheduler.add_model(name, policy, learned(2e6, 1e5, 1e4), claim)
     now_ns, running = 0, []
     for number in range(1, 400):
@@ -414,8 +422,8 @@ def test_a_recording_with_a_pool_is_decided_alike_again(tmp_path):
             length=random.choice([1, 4, 16, 40, 90]),
         )
         scheduler.submit(made, now_ns=now_ns)
-        if number == 200:
-            scheduler.resize_pool(45 * SLAB)
+        if number in {200, 300}:
+            scheduler.resize_pool(45 * SLAB, is_pressed=number == 300)
         running += [a for a in scheduler.poll(now_ns=now_ns) if isinstance(a, Run)]
         while len(running) > random.randint(0, 3):
             run = running.pop(random.randrange(len(running)))

@@ -24,3 +24,17 @@ def lifetimes(*, blocks_max: int = 12, size_min: int = 0, size_max: int = 9) -> 
         lambda drawn: (drawn[0], drawn[0] + drawn[1], drawn[2])
     )
     return st.lists(block, min_size=1, max_size=blocks_max).map(of_rows)
+
+
+@st.composite
+def crowded(draw, *, height_max: int = 24, instants_max: int = 7) -> Lifetimes:
+    """Lifetimes that fill a range at all times: as much is born as dies, in other pieces."""
+    height, rows = draw(st.integers(2, height_max)), []
+    living: list[tuple[int, int]] = []
+    for now in range(draw(st.integers(1, instants_max)) + 1):
+        stays = [(block, draw(st.booleans())) for block in living]
+        rows += [(born, now, size) for (born, size), is_left in stays if not is_left]
+        living = [block for block, is_left in stays if is_left]
+        while (free := height - sum(size for _, size in living)) > 0:
+            living.append((now, draw(st.integers(1, free))))
+    return of_rows([*rows, *((born, now + 1, size) for born, size in living)])

@@ -40,6 +40,61 @@ def encoder(path, *, width=32, layers=2, seed=0):
     return save(path, helper.make_graph(nodes, "encoder", inputs, [hidden], weights))
 
 
+def pictures(path, *, channels=8, seed=0):
+    """x float [batch, 3, height, width] → y [batch, channels]: strides, then all places by all."""
+    dice = np.random.default_rng(seed)
+    weights, nodes = [], []
+
+    def node(kind, inputs, output, **attributes):
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    x = "x"
+    for step, (before, stride) in enumerate([(3, 2), (channels, 3), (channels, 2)]):
+        kernel = dice.standard_normal((channels, before, 3, 3), np.float32) / 9
+        weights.append(constant(f"w{step}", kernel))
+        x = node(
+            *("Conv", [x, f"w{step}"], f"c{step}"),
+            kernel_shape=[3, 3],
+            pads=[1, 1, 1, 1],
+            strides=[stride, stride],
+        )
+        x = node("Tanh", [x], f"t{step}")
+    weights.append(constant("places", np.array([0, channels, -1], np.int64)))
+    x = node("Reshape", [x, "places"], "flat")
+    turned = node("Transpose", [x], "turned", perm=[0, 2, 1])
+    scores = node("Softmax", [node("MatMul", [turned, x], "scores")], "shares", axis=-1)
+    mixed = node("MatMul", [scores, turned], "mixed")
+    node("ReduceMean", [mixed], "y", axes=[1], keepdims=0)
+    x = helper.make_tensor_value_info("x", FLOAT, ["batch", 3, "height", "width"])
+    y = helper.make_tensor_value_info("y", FLOAT, ["batch", channels])
+    return save(path, helper.make_graph(nodes, "pictures", [x], [y], weights))
+
+
+def translator(path, *, width=32, seed=0):
+    """source, target int64 [batch, its length] → hidden [batch, target, width]: each by each."""
+    dice = np.random.default_rng(seed)
+    weights = [constant("table", dice.standard_normal((100, width), np.float32) / 4)]
+    weights.append(constant("wide", dice.standard_normal((width, 4 * width), np.float32) / 4))
+    weights.append(constant("narrow", dice.standard_normal((4 * width, width), np.float32) / 4))
+    nodes = [
+        helper.make_node("Gather", ["table", "source"], ["s"]),
+        helper.make_node("Gather", ["table", "target"], ["t"]),
+        helper.make_node("Transpose", ["s"], ["turned"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", ["t", "turned"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "s"], ["mixed"]),
+        helper.make_node("MatMul", ["mixed", "wide"], ["grown"]),
+        helper.make_node("Erf", ["grown"], ["bent"]),
+        helper.make_node("MatMul", ["bent", "narrow"], ["hidden"]),
+    ]
+    inputs = [
+        helper.make_tensor_value_info(name, INT64, ["batch", name]) for name in ("source", "target")
+    ]
+    hidden = helper.make_tensor_value_info("hidden", FLOAT, ["batch", "target", width])
+    return save(path, helper.make_graph(nodes, "translator", inputs, [hidden], weights))
+
+
 def dropping_mask(path, *, width=32):
     """x float [batch, length, width], mask int64 [batch, length] → y; a mask of ones is skipped."""
     then = helper.make_graph(

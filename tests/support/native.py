@@ -9,7 +9,7 @@ import pytest
 
 from xirang.backends import onnx_allocator
 from xirang.core.memory.lifetime import Allocate
-from xirang.memory.native.compile import LIBRARY, SOURCES, compiled
+from xirang.memory.native.compile import HEADERS, LIBRARY, SOURCES, compiled
 from xirang.memory.native.library import Library
 
 TOLD = Path(os.environ.get("XIRANG_TEST_ALLOCATOR", LIBRARY))
@@ -21,7 +21,7 @@ def built():
     """Empty if the library is there and as new as its source, else why not."""
     if TOLD != LIBRARY:
         return "" if onnx_allocator.allocator(TOLD) else f"{TOLD} does not load"
-    newest = max(source.stat().st_mtime for source in SOURCES)
+    newest = max(source.stat().st_mtime for source in (*HEADERS, *SOURCES))
     if LIBRARY.exists() and LIBRARY.stat().st_mtime >= newest:
         return ""
     return compiled()

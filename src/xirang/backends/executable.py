@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from xirang.core.memory.polynomial import Polynomial
+from xirang.core.memory.polynomial import Polynomial, Size
 from xirang.core.signature import TensorSpec
-from xirang.memory.arena import HostArena
 from xirang.tensors.tensor import Array
 
 
@@ -90,7 +89,7 @@ class Room(Protocol):
     peak_bytes: int
     is_planned: bool
 
-    def open(self, rows: int, length: int, lease_bytes: int) -> None:
+    def open(self, rows: int, length: Size, lease_bytes: int) -> None:
         """Begin a run that may take so many bytes from the bottom of the arena."""
         ...
 
@@ -116,6 +115,9 @@ class Room(Protocol):
 class Footprint(Protocol):
     """How much memory a model's runs take, inputs and outputs included.
 
+    One whose arenas are not the host's has a method `arena` that reserves one, and says by `device`
+    which pool they are of, and by `beside_bytes` what an instance holds there beside its arena.
+
     Attributes:
         peaks: A run needs no more of an arena than the largest of these; they change when runs
             teach something new.
@@ -123,16 +125,16 @@ class Footprint(Protocol):
 
     peaks: tuple[Polynomial, ...]
 
-    def peak_bytes(self, rows: int, length: int) -> int:
+    def peak_bytes(self, rows: int, length: Size) -> int:
         """What a run needs of an arena."""
         ...
 
-    def rows_max(self, length: int, size_bytes: int) -> int:
+    def rows_max(self, length: Size, size_bytes: int) -> int:
         """The largest batch of a length that stays within so many bytes; 0 if not one row does."""
         ...
 
-    def room(self, arena: HostArena) -> Room:
-        """A place for runs of one instance."""
+    def room(self, arena: Any) -> Room:
+        """A place for runs of one instance, in an arena of the host, or of its `device`."""
         ...
 
 

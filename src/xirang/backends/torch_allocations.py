@@ -11,11 +11,14 @@ def taken_bytes(act: Act) -> int:
     return max([used for _, used in _course(act)], default=0)
 
 
-def taken_by_step(act: Callable[[Callable[[int], None]], Any]) -> dict[int, int]:
+def taken_by_step(
+    act: Callable[[Callable[[int], None]], Any], *, device: str = "cpu"
+) -> dict[int, int]:
     """The most that was taken at once in each step.
 
     Args:
         act: Tells what it is given the number of each step before it makes it.
+        device: Whose memory counts.
     """
     from torch.autograd.profiler import record_function
 
@@ -24,7 +27,7 @@ def taken_by_step(act: Callable[[Callable[[int], None]], Any]) -> dict[int, int]
             pass
 
     most: dict[int, int] = {}
-    for step, used in _course(lambda: act(mark)):
+    for step, used in _course(lambda: act(mark), is_cuda=device.startswith("cuda")):
         most[step] = max(most.get(step, 0), used)
     return most
 
@@ -32,7 +35,7 @@ def taken_by_step(act: Callable[[Callable[[int], None]], Any]) -> dict[int, int]
 _STEP = "step "
 
 
-def _course(act: Act) -> Iterator[tuple[int, int]]:
+def _course(act: Act, *, is_cuda: bool = False) -> Iterator[tuple[int, int]]:
     """The step and what is taken, from each event of this thread's to the next."""
     from torch._C._profiler import _ExperimentalConfig
     from torch.autograd import (
@@ -52,7 +55,7 @@ def _course(act: Act) -> Iterator[tuple[int, int]]:
     step = used = 0
     for event in (event for events in told for event in events):
         if event.kind() == "memory_alloc":
-            used += event.cpu_memory_usage()
+            used += event.cuda_memory_usage() if is_cuda else event.cpu_memory_usage()
         elif event.name().startswith(_STEP):
             step = int(event.name().removeprefix(_STEP))
         yield step, used

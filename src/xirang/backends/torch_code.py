@@ -17,7 +17,13 @@ class Code:
     """Of a program; see `Writer` in torch_lowering.py."""
 
     def __init__(
-        self, traced: Trace, layout: Layout, shapes: Shapes, placed: Sequence[Block]
+        self,
+        traced: Trace,
+        layout: Layout,
+        shapes: Shapes,
+        placed: Sequence[Block],
+        *,
+        outputs_stay: bool,
     ) -> None:
         """Write it.
 
@@ -26,6 +32,7 @@ class Code:
             layout: Its blocks.
             shapes: Their sizes.
             placed: Those that have a place in the plan, in its order.
+            outputs_stay: Whether its outputs are needed when the next run begins.
         """
         self._trace = traced
         self._layout = layout
@@ -45,7 +52,7 @@ class Code:
             self._step = step
             self._value(step, value)
             self._drop(step)
-        self._outputs = [self._given(value) for value in traced.outputs]
+        self._outputs = [self._given(value, stays=outputs_stay) for value in traced.outputs]
 
     def compiled(self) -> tuple[Any, Any, Any]:
         """The functions: views from symbols, outputs from views, and the same with marked steps."""
@@ -192,11 +199,12 @@ class Code:
         for block in [each for each in self._held if each.last <= step]:
             self._then(f"{' = '.join(self._held.pop(block))} = None")
 
-    def _given(self, value: Value) -> str:
-        """An output: whatever lies in the arena or belongs to the program is copied."""
+    def _given(self, value: Value, *, stays: bool) -> str:
+        """An output: if it stays, whatever lies in the arena or is the program's is copied."""
         name, block = self._use(self._names[value]), self._layout.block_of(value)
         is_placed = block is not None and block.into is not None
-        return f"{name}.clone()" if is_placed or name in self._beforehand else name
+        is_copied = stays and (is_placed or name in self._beforehand)
+        return f"{name}.clone()" if is_copied else name
 
 
 def _check_view(view: Any, base: Any) -> None:

@@ -9,16 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
+from typing import TypeVar
 
+from xirang.backends.torch_cuda import Accelerator
+from xirang.backends.torch_graphs import OUTSIDE_BYTES
 from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram
-from xirang.backends.torch_room import SLICE_BYTES, TorchRoom
+from xirang.backends.torch_room import TorchRoom
 from xirang.backends.torch_shapes import Symbols
+from xirang.backends.torch_site import DeviceSite, HostSite
+from xirang.core.memory.fitting import Measured, fit
 from xirang.core.memory.law import ROWS_END, Law, Regime
 from xirang.core.memory.lifetime import Lifetimes, aligned
 from xirang.core.memory.planner import Planner
-from xirang.core.memory.polynomial import NOTHING, Measured, Polynomial, fit, total
+from xirang.core.memory.polynomial import NOTHING, Polynomial, Size, area, middle, total
 from xirang.core.memory.validate import fault_of
-from xirang.memory.arena import HostArena
+from xirang.memory.arena import DeviceArena, HostArena
 
 ROWS = 8
 """Plans are made for so many rows: more make all blocks larger by nearly the same factor."""
@@ -30,8 +35,7 @@ CLOSE = 1.001
 STACKS_MAX = 4
 CACHED_MAX = 4096
 
-Size = tuple[int, int]
-"""Rows and length."""
+_Key = TypeVar("_Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ class Sample:
     """
 
     rows: int
-    length: int
+    length: Size
     symbols: Symbols
     working: Mapping[int, int]
 
@@ -88,6 +92,9 @@ class TorchFootprint:
     Attributes:
         peaks: Never less than `peak_bytes` at the shapes that were tried.
         program: What runs.
+        accelerator: Where; None for the CPU.
+        device: Its name as settings have it; empty for the CPU.
+        beside_bytes: What each instance holds beside its arena: operations in captured graphs.
     """
 
     def __init__(
@@ -95,7 +102,8 @@ class TorchFootprint:
         program: PlannedProgram,
         samples: Sequence[Sample],
         inputs: Sequence[Polynomial],
-        lengths: Sequence[int],
+        lengths: Sequence[Size],
+        accelerator: Accelerator | None = None,
     ) -> None:
         """Find the law and the plans.
 
@@ -104,21 +112,28 @@ class TorchFootprint:
             samples: Tiny runs, at least one.
             inputs: What each input takes.
             lengths: For which plans are made; runs of others use the best of them.
+            accelerator: Where it runs; None for the CPU.
         """
         self.program = program
+        self.accelerator = accelerator
+        self.device = "" if accelerator is None else accelerator.device
+        self.beside_bytes = 0 if accelerator is None else OUTSIDE_BYTES
         self._lengths = tuple(lengths)
         sizes = [program.sizes_bytes(sample.symbols) for sample in samples]
         self._inputs = inputs
         placed = _fitted(samples, [one for one, _ in sizes])
         self._placed = _regime(program.lifetimes, placed)
-        self._outside = _outside(program, samples, [other for _, other in sizes])
+        slice_bytes = (HostSite if accelerator is None else DeviceSite).slice_bytes
+        outside = _outside(program, samples, [other for _, other in sizes])
+        # Runs make slices of several rows where the samples made one row each.
+        self._outside = [each.plus(slice_bytes * program.has_slices) for each in outside]
         self._stacks: list[Stack] = []
-        self._peaks: dict[Size, int] = {}
-        self._rows: dict[Size, int] = {}
+        self._peaks: dict[tuple[int, Size], int] = {}
+        self._rows: dict[tuple[Size, int], int] = {}
         self._plan()
         self.peaks = self._law()
 
-    def peak_bytes(self, rows: int, length: int) -> int:
+    def peak_bytes(self, rows: int, length: Size) -> int:
         """What a run needs of its lease."""
         inputs = sum([aligned(one.bytes_at(rows, length), ALIGNMENT) for one in self._inputs])
         return _kept(
@@ -127,7 +142,7 @@ class TorchFootprint:
             lambda: inputs + self._height(rows, length) + self.outside_bytes(rows, length),
         )
 
-    def rows_max(self, length: int, size_bytes: int) -> int:
+    def rows_max(self, length: Size, size_bytes: int) -> int:
         """The largest batch of a length that stays within so many bytes; 0 if not one row does."""
         return _kept(
             self._rows,
@@ -137,7 +152,13 @@ class TorchFootprint:
             ),
         )
 
-    def room(self, arena: HostArena) -> TorchRoom:
+    def arena(self, reserved_bytes: int) -> DeviceArena:
+        """Addresses for the runs of one instance."""
+        if self.accelerator is None:
+            return HostArena(reserved_bytes)
+        return self.accelerator.arena(reserved_bytes)
+
+    def room(self, arena: DeviceArena) -> TorchRoom:
         """A place for runs of one instance."""
         return TorchRoom(self, arena)
 
@@ -148,7 +169,7 @@ class TorchFootprint:
         sizes = [aligned(size, ALIGNMENT) for size in self.program.sizes_bytes(symbols)[0]]
         return min((stack.place(sizes) for stack in self._stacks), key=lambda found: found[1])
 
-    def outside_bytes(self, rows: int, length: int) -> int:
+    def outside_bytes(self, rows: int, length: Size) -> int:
         """The most that lies outside of the plan at once."""
         return max(one.bytes_at(rows, length) for one in self._outside)
 
@@ -156,7 +177,7 @@ class TorchFootprint:
 
     def _plan(self) -> None:
         """As many plans as it takes to be close to the bound at all lengths."""
-        length = max(self._lengths)
+        length = max(self._lengths, key=area)
         while len(self._stacks) < STACKS_MAX:
             self._stacks.append(Stack(self._lifetimes(ROWS, length)))
             ratios = {each: self._ratio(each) for each in self._lengths if each != length}
@@ -164,14 +185,14 @@ class TorchFootprint:
             if ratios.get(length, 1.0) <= CLOSE:
                 break
 
-    def _lifetimes(self, rows: int, length: int) -> Lifetimes:
+    def _lifetimes(self, rows: int, length: Size) -> Lifetimes:
         return self._placed.lifetimes(rows, length).aligned(ALIGNMENT)
 
-    def _height(self, rows: int, length: int) -> int:
+    def _height(self, rows: int, length: Size) -> int:
         sizes = self._lifetimes(rows, length).sizes_bytes
         return min(stack.place(sizes)[1] for stack in self._stacks)
 
-    def _ratio(self, length: int) -> float:
+    def _ratio(self, length: Size) -> float:
         return self._height(ROWS, length) / max(1, self._lifetimes(ROWS, length).bound_bytes)
 
     def _law(self) -> tuple[Polynomial, ...]:
@@ -179,7 +200,7 @@ class TorchFootprint:
         inputs = total([one.plus(ALIGNMENT - 1) for one in self._inputs])
         placed = Law([self._placed], alignment=ALIGNMENT).peaks or (NOTHING,)
         sums = [total([inputs, one, other]) for one in placed for other in self._outside]
-        between = [(one + other) // 2 for one, other in pairwise(self._lengths)]
+        between = [middle(one, other) for one, other in pairwise(self._lengths)]
         tried = [(rows, n) for rows in (1, ROWS, 8 * ROWS) for n in (*self._lengths, *between)]
         excess = max(
             Fraction(self.peak_bytes(*size), max(1, *(one.bytes_at(*size) for one in sums)))
@@ -198,16 +219,12 @@ def _outside(
     known = program.outside_lifetimes
     starts = (*known.starts, *steps)
     ends = (*known.ends, *(step + 1 for step in steps))
-    peaks = Law([Regime(starts, ends, tuple(slots))], alignment=ALIGNMENT).peaks or (NOTHING,)
-    # Runs make slices of several rows where the samples made one row each.
-    slice_bytes = SLICE_BYTES if program.has_slices else 0
-    return [peak.plus(slice_bytes) for peak in peaks]
+    return list(Law([Regime(starts, ends, tuple(slots))], alignment=ALIGNMENT).peaks or (NOTHING,))
 
 
 def _scaled(polynomial: Polynomial, by: Fraction) -> Polynomial:
     by = by.limit_denominator(1 << 20) + Fraction(by > 1, 1 << 20)
-    one, two, three, four, five, six = (n * by.numerator for n in polynomial.numerators)
-    return Polynomial((one, two, three, four, five, six), polynomial.denominator * by.denominator)
+    return polynomial.times(by)
 
 
 def _regime(lifetimes: Lifetimes, slots: Sequence[Polynomial]) -> Regime:
@@ -227,7 +244,7 @@ def _fitted(samples: Sequence[Sample], sizes: Sequence[Sequence[int]]) -> list[P
     return [known[column] for column in zip(*sizes, strict=True)]
 
 
-def _kept(table: dict[Size, int], key: Size, find: Callable[[], int]) -> int:
+def _kept(table: dict[_Key, int], key: _Key, find: Callable[[], int]) -> int:
     if (known := table.get(key)) is None:
         if len(table) >= CACHED_MAX:
             table.clear()

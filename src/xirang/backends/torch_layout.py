@@ -35,15 +35,21 @@ class Layout:
         steps: Value to the number of its step.
     """
 
-    def __init__(self, traced: Trace) -> None:
-        """Find the blocks of a program that was looked at."""
+    def __init__(self, traced: Trace, *, outputs_stay: bool) -> None:
+        """Find the blocks of a program that was looked at.
+
+        Args:
+            traced: The program.
+            outputs_stay: Whether its outputs are needed when the next run begins.
+        """
         self.steps = {value: step for step, value in enumerate(traced.values.values())}
         self.replaced: dict[Value, Value] = {}
         self.has_slices = False
         self._values = traced.values
         self._last = self._last_uses(traced)
         self._roots: dict[Value, Block] = {}
-        whole = {value.root for value in traced.outputs if _is_whole(value)}
+        given = traced.outputs if outputs_stay else ()
+        whole = {value.root for value in given if _is_whole(value)}
         for value in traced.values.values():
             if value.is_new:
                 self._place(value, is_given=value in whole)

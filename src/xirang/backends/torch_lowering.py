@@ -227,7 +227,7 @@ def into_of(value: Value, values: Mapping[Any, Value]) -> Into | None:
         return _in_rows(name, value.tensor, tensors)
     if name == "matmul" and _are_many(tensors):
         return Product()
-    return Positive() if name == "relu" else _out_variant(node.target)
+    return Positive() if name == "relu" else _out_variant(node.target, value.tensor.device.type)
 
 
 def slices(into: Into) -> bool:
@@ -275,7 +275,7 @@ def may_replace(node: Any) -> bool:
 
 
 @cache
-def _out_variant(target: Any) -> OutVariant | None:
+def _out_variant(target: Any, device: str) -> OutVariant | None:
     packet = target.overloadpacket
     wanted = [(a.name, str(a.type)) for a in target._schema.arguments]
     short = [each for each in wanted if each[0] not in _DROPPED]
@@ -284,18 +284,20 @@ def _out_variant(target: Any) -> OutVariant | None:
         outs = [a.name for a in other._schema.arguments if a.is_out]
         given = [(a.name, str(a.type)) for a in other._schema.arguments if not a.is_out]
         is_alike = len(outs) == len(other._schema.returns) == 1 and given in (wanted, short)
-        if is_alike and _is_true(other._schema.name, overload):
+        if is_alike and _is_true(other._schema.name, overload, device):
             return OutVariant(_plain(packet, other), outs[0], frozenset(n for n, _ in given))
     return None
 
 
-def _is_true(name: str, overload: str) -> bool:
-    """Whether it has a kernel of its own: those that a generator made have none."""
+def _is_true(name: str, overload: str, device: str) -> bool:
+    """Whether it has a kernel of its own there: those that a generator made have none."""
     import torch
 
     if f"{name.removeprefix('aten::')}.{overload}" in _COMPOSED:
         return True
-    return bool(torch._C._dispatch_has_kernel_for_dispatch_key(f"{name}.{overload}", "CPU"))
+    return bool(
+        torch._C._dispatch_has_kernel_for_dispatch_key(f"{name}.{overload}", device.upper())
+    )
 
 
 def _plain(packet: Any, overload: Any) -> Any:

@@ -1,29 +1,47 @@
 """Where PyTorch runs: on the CPU over numpy's own memory, or on a CUDA device through copies."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
+from xirang.backends.torch_cuda import Accelerator, Cuda
 from xirang.errors import InvalidSetting
 from xirang.tensors.tensor import Array
 
 Call = Callable[[dict[str, Any]], dict[str, Any]]
 """A model over tensors by name."""
 
+Send = Callable[[Array], Any]
+"""Takes an input to where the model is, as a tensor; None if that is for the place to do."""
+
 
 class Place(Protocol):
     """Takes arrays to where the model is, and its outputs back.
 
     Attributes:
-        device: As PyTorch names it.
+        device: As settings name it.
+        target: As tensors have it.
     """
 
     device: str
+    target: str
 
-    def run(self, call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Call the model; the outputs share no memory with the inputs."""
+    @property
+    def accelerator(self) -> Accelerator | None:
+        """The device beside the CPU; None for the CPU."""
+        ...
+
+    def run(
+        self, call: Call, inputs: Mapping[str, Array], send: Send | None = None
+    ) -> dict[str, Array]:
+        """Call the model; the outputs share no memory with the inputs.
+
+        Args:
+            call: The model.
+            inputs: Arrays.
+            send: Of the room in which the run is, if it is in one.
+        """
         ...
 
 
@@ -47,18 +65,21 @@ def place_of(device: str, *, threads: int) -> Place:
         raise InvalidSetting(
             f"there is no device '{device}'; expected auto, cpu or one of {count} CUDA devices"
         )
-    return CudaPlace(name)
+    return DevicePlace(Cuda(name))
 
 
 class CpuPlace:
     """The CPU: inputs are numpy's memory, seen as tensors, and outputs are PyTorch's, as arrays."""
 
-    device = "cpu"
+    device = target = "cpu"
+    accelerator = None
 
     def __init__(self, *, threads: int) -> None:
         self._threads = threads
 
-    def run(self, call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(
+        self, call: Call, inputs: Mapping[str, Array], send: Send | None = None
+    ) -> dict[str, Array]:
         """See `Place.run`."""
         import torch
 
@@ -72,29 +93,30 @@ class CpuPlace:
         return {name: _array(tensor, given) for name, tensor in outputs.items()}
 
 
-class CudaPlace:
-    """A CUDA device: pinned copies in and out, and a stream for each thread that runs."""
+class DevicePlace:
+    """A device beside the CPU: pinned copies in and out, and a stream for each thread that runs."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
-        self._local = threading.local()
+    def __init__(self, accelerator: Accelerator) -> None:
+        self.accelerator = accelerator
+        self.device, self.target = accelerator.device, accelerator.target
 
-    def run(self, call: Call, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def run(
+        self, call: Call, inputs: Mapping[str, Array], send: Send | None = None
+    ) -> dict[str, Array]:
         """See `Place.run`."""
-        import torch
-
-        stream = getattr(self._local, "stream", None)
-        if stream is None:
-            torch.cuda.synchronize(self.device)  # the weights came on another stream
-            stream = self._local.stream = torch.cuda.Stream(self.device)
-        with torch.cuda.stream(stream):
-            tensors = {
-                name: _tensor(array).pin_memory().to(self.device, non_blocking=True)
-                for name, array in inputs.items()
-            }
-            hosts = {name: _to_host(tensor) for name, tensor in call(tensors).items()}
-        stream.synchronize()
+        there = self.accelerator
+        with there.inside():
+            try:
+                tensors = {name: self._sent(array, send) for name, array in inputs.items()}
+                outputs = call(tensors).items()
+                hosts = {name: there.to_host(with_numpy_type(each)) for name, each in outputs}
+            finally:  # also of a run that failed: its memory is somebody else's next
+                there.wait()
         return {name: host.numpy() for name, host in hosts.items()}
+
+    def _sent(self, array: Array, send: Send | None) -> Any:
+        found = None if send is None else send(array)
+        return self.accelerator.sent(_tensor(array)) if found is None else found
 
 
 def _tensor(array: Array) -> Any:
@@ -107,22 +129,15 @@ def _tensor(array: Array) -> Any:
 
 
 def _array(tensor: Any, given: set[int]) -> Array:
-    tensor = _with_numpy_type(tensor)
+    tensor = with_numpy_type(tensor)
     if tensor.untyped_storage().data_ptr() in given:
         tensor = tensor.clone()  # a view of an input
     array: Array = tensor.numpy(force=True)
     return array
 
 
-def _to_host(tensor: Any) -> Any:
-    import torch
-
-    tensor = _with_numpy_type(tensor)
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
-    return host.copy_(tensor, non_blocking=True)
-
-
-def _with_numpy_type(tensor: Any) -> Any:
+def with_numpy_type(tensor: Any) -> Any:
+    """A tensor as it is, or in the type in which numpy can have it."""
     import torch
 
     return tensor.float() if tensor.dtype == torch.bfloat16 else tensor
@@ -133,6 +148,6 @@ def numpy_type(dtype: Any) -> "np.dtype[Any] | None":
     import torch
 
     try:
-        return _with_numpy_type(torch.empty(0, dtype=dtype)).numpy().dtype  # type: ignore[no-any-return]
+        return with_numpy_type(torch.empty(0, dtype=dtype)).numpy().dtype  # type: ignore[no-any-return]
     except (TypeError, RuntimeError):
         return None

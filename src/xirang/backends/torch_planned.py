@@ -27,15 +27,20 @@ class PlannedProgram:
         placed: Blocks that have a place in the plan.
         outside: Those that have none.
         merged: Results that are written over an argument that nobody needs any more.
+        is_placed: Whether all outputs that a run makes lie in the plan.
         has_slices: Whether some results are made outside slice by slice, and copied.
     """
 
-    def __init__(self, exported: Any, tensors: Mapping[str, Any]) -> None:
+    def __init__(
+        self, exported: Any, tensors: Mapping[str, Any], *, outputs_stay: bool = True
+    ) -> None:
         """Look at a program, and write its code.
 
         Args:
             exported: Of `torch.export`.
             tensors: Inputs of a small run.
+            outputs_stay: Whether its outputs are needed when the next run begins: then they lie
+                outside of the arena.
 
         Raises:
             Unplannable: It does what a plan does not know, and what.
@@ -43,13 +48,15 @@ class PlannedProgram:
         self._trace = trace(exported, tensors)
         self._structure = exported.call_spec.out_spec
         self.inputs = list(self._trace.inputs)
-        layout = Layout(self._trace)
+        layout = Layout(self._trace, outputs_stay=outputs_stay)
         self.placed = [block for block in layout.blocks if block.into is not None]
         self.outside = [block for block in layout.blocks if block.into is None]
         self.merged = len(layout.replaced)
         self.has_slices = layout.has_slices
         self._shapes = Shapes(self._trace, [*self.placed, *self.outside])
-        code = Code(self._trace, layout, self._shapes, self.placed)
+        given = {layout.block_of(value) for value in self._trace.outputs} - {None}
+        self.is_placed = given <= set(self.placed)
+        code = Code(self._trace, layout, self._shapes, self.placed, outputs_stay=outputs_stay)
         self._bind, self._run, self._watched = code.compiled()
         for value in self._trace.values.values():
             value.tensor = None if value.kind is Kind.MADE else value.tensor
@@ -112,7 +119,7 @@ class PlannedProgram:
         *,
         mark: Callable[[int], object] | None = None,
     ) -> tuple[Any, ...]:
-        """Run it; the outputs lie outside of the arena.
+        """Run it.
 
         Args:
             bound: The views of this shape.

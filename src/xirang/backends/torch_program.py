@@ -18,6 +18,7 @@ from xirang.backends.declaration import declared_specs
 from xirang.backends.torch_archive import without_pickles
 from xirang.backends.torch_graph import is_pure_graph, is_pure_script
 from xirang.backends.torch_place import numpy_type
+from xirang.backends.torch_script import write_over
 from xirang.backends.torch_study import Feed, exported_module
 from xirang.core.signature import TensorSpec
 from xirang.errors import InvalidSetting
@@ -41,6 +42,7 @@ class Program:
         order: Names of the inputs as the exported program takes them.
         export: Takes a tiny run, its inputs in this order, and gives a program of `torch.export`,
             or raises `Unplannable`. None where there is no way to one.
+        slimmer: Gives another such call, that may take less memory; None where there is none.
     """
 
     platform: str
@@ -52,6 +54,7 @@ class Program:
     bounds: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     order: Sequence[str] = ()
     export: Callable[[Feed], Any] | None = None
+    slimmer: Callable[[], Any] | None = None
 
 
 def open_exported(path: Path, *, device: str) -> Program:
@@ -119,6 +122,12 @@ def open_script(path: Path, *, device: str) -> Program:
     def call(tensors: dict[str, Any]) -> Any:
         return module(**tensors)
 
+    def slimmer() -> Any:
+        with _deprecated():
+            again: Any = torch.jit.load(str(path), map_location=device).eval()
+        write_over(again)
+        return lambda tensors: again(**tensors)
+
     declared = _declaration(extra[SIGNATURE_FILE], path)
     if not declared:
         declared = _by_example(call, _traced_example(path, device), str(path))
@@ -129,6 +138,7 @@ def open_script(path: Path, *, device: str) -> Program:
         outputs=_specs(declared.get("outputs"), f"outputs of {path}"),
         is_reentrant=is_pure_script(module.inlined_graph),
         is_packed=bool(declared.get("is_packed")),
+        slimmer=slimmer,
     )
 
 
@@ -172,7 +182,7 @@ def open_module(model: Any, *, name: str, device: str) -> Program:
         is_reentrant=bool(getattr(model, "is_reentrant", False)),
         is_packed=bool(getattr(model, "is_packed", False)),
         order=[spec.name for spec in inputs],
-        export=lambda feed: exported_module(model, feed, free),
+        export=lambda feed: exported_module(model, feed, free, device=device),
     )
 
 

@@ -2,33 +2,31 @@
 
 At the bottom of the lease lie the inputs, above them the planned blocks. What the program makes
 outside of the plan comes from PyTorch's own allocator; the upper end of the lease, which counts for
-that, gives its pages back first.
+that, has no pages meanwhile. On a device, shapes that come often run from a captured graph.
 """
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
+from xirang.backends.torch_cuda import Accelerator
+from xirang.backends.torch_graphs import Graphs
 from xirang.backends.torch_planned import ALIGNMENT, PlannedProgram
 from xirang.backends.torch_shapes import Symbols
+from xirang.backends.torch_site import site_of
 from xirang.backends.torch_trace import Unplannable
 from xirang.core.memory.lifetime import aligned
-from xirang.memory.arena import HostArena, NoMemory
+from xirang.core.memory.polynomial import Size
+from xirang.memory.arena import DeviceArena, NoMemory
 from xirang.tensors.tensor import Array
 
 BOUND_MAX = 32
 """Shapes whose views are kept in each room: to make them again costs as much as few operations."""
-
-SLICE_BYTES = 256 << 10
-"""What is made outside and copied is made in slices of so much: they stay in the cache, and the
-system is not asked for memory each time."""
-
-WORTH_BYTES = 1 << 20
-"""A smaller upper end keeps its pages: a call of the system would cost more."""
 
 _thread = threading.local()
 
@@ -46,15 +44,17 @@ class Plans(Protocol):
 
     Attributes:
         program: What runs.
+        accelerator: Where; None for the CPU.
     """
 
     program: PlannedProgram
+    accelerator: Accelerator | None
 
     def offsets(self, symbols: Symbols) -> tuple[Sequence[int], int]:
         """Where each block lies, and how high the plan is."""
         ...
 
-    def outside_bytes(self, rows: int, length: int) -> int:
+    def outside_bytes(self, rows: int, length: Size) -> int:
         """The most that lies outside of the plan at once."""
         ...
 
@@ -70,27 +70,35 @@ class TorchRoom:
 
     Attributes:
         program: What runs in it.
+        graphs: Of the shapes that come often; None on the CPU.
     """
 
-    def __init__(self, plans: Plans, arena: HostArena, *, slice_bytes: int = SLICE_BYTES) -> None:
+    def __init__(self, plans: Plans, arena: DeviceArena, *, slice_bytes: int | None = None) -> None:
         """A room in an arena, for the runs of one model.
 
         Args:
             plans: Of the model.
             arena: Where its runs lie.
-            slice_bytes: How much is made outside at once where it has to be copied.
+            slice_bytes: How much is made outside at once where it has to be copied; by default
+                what is good for the device.
         """
         self.peak_bytes = 0
         self.is_planned = False
         self.program = plans.program
         self._plans = plans
         self._arena = arena
-        self._slice_bytes = slice_bytes
+        self._site = site_of(arena, plans.accelerator)
+        self._slice_bytes = slice_bytes or self._site.slice_bytes
         self._bound: OrderedDict[tuple[Symbols, int], tuple[Any, int]] = OrderedDict()
-        self._types: dict[Any, Any] = {}
-        self._rows = self._length = self._floor = self._lease_bytes = 0
+        self.graphs: Graphs | None = None
+        if plans.accelerator is not None:
+            self.graphs = Graphs(plans.accelerator.capturer())
+            if not self.program.is_placed:
+                self.graphs.refuse("an output of the program has no place in the plan")
+        self._rows = self._floor = self._lease_bytes = 0
+        self._length: Size = 1
 
-    def open(self, rows: int, length: int, lease_bytes: int) -> None:
+    def open(self, rows: int, length: Size, lease_bytes: int) -> None:
         """Begin a run that may take so many bytes; see `Room.open`."""
         self._rows, self._length = rows, length
         self._floor, self._lease_bytes = 0, lease_bytes
@@ -106,7 +114,16 @@ class TorchRoom:
         if kind.hasobject or end > self._lease_bytes:
             return np.empty(shape, kind)
         self._floor = aligned(end, ALIGNMENT)
-        return self._arena.view(begin, kind, shape)
+        return self._site.input(begin, kind, shape)
+
+    def send(self, array: Array) -> Any:
+        """An input as a tensor on the device; None if there is none, or no place in the lease."""
+        there = self._site.sent(array)
+        if there is None and self.graphs is not None:
+            own = self.take(array.shape, array.dtype)  # what was made anew on the way here
+            own[...] = array
+            there = self._site.sent(own)
+        return there
 
     def run(
         self, executable: Runnable, inputs: Mapping[str, Array], wanted: Sequence[str]
@@ -138,14 +155,22 @@ class TorchRoom:
         symbols = self.program.symbols(tensors)
         found = None if symbols is None else self._views(symbols, tensors)
         if symbols is None or found is None:
-            self._clear(self._floor)
+            self._site.make_way(self._lease_bytes, self._floor)
             return None
         bound, height_bytes = found
         planned = self._floor + height_bytes
-        self._clear(planned)
-        outputs = self.program.run(bound, symbols, tensors, mark=mark)
+        outside = self._plans.outside_bytes(self._rows, self._length)
+        self._site.make_way(self._lease_bytes, planned)
+        act = partial(self.program.run, bound, symbols, tensors, mark=mark)
+        if self.graphs is None or mark is not None:
+            outputs = act()
+        else:
+            self.graphs.forget_above(self._site.lowest_bytes())
+            # Whatever lies at these addresses when it is made again, it is made of that.
+            key = symbols, self._floor, *(tensor.data_ptr() for tensor in tensors.values())
+            outputs = self.graphs.run(key, act, reach_bytes=planned, outside_bytes=outside)
         self.is_planned = True
-        self.peak_bytes = planned + self._plans.outside_bytes(self._rows, self._length)
+        self.peak_bytes = planned + outside
         return outputs
 
     def _views(self, symbols: Symbols, tensors: Mapping[str, Any]) -> tuple[Any, int] | None:
@@ -161,10 +186,9 @@ class TorchRoom:
         offsets, height_bytes = self._plans.offsets(symbols)
         self._check(height_bytes)
         placed = [self._floor + offset for offset in offsets]
+        arena = {dtype: self._site.whole(dtype) for dtype in self.program.dtypes}
         try:
-            bound = self.program.bind(
-                self._arena_of_types(), placed, symbols, slice_bytes=self._slice_bytes
-            )
+            bound = self.program.bind(arena, placed, symbols, slice_bytes=self._slice_bytes)
         except Unplannable:
             return None
         self._bound[key] = bound, height_bytes
@@ -181,17 +205,3 @@ class TorchRoom:
                 f"the lease has {self._lease_bytes}",
                 needed_bytes=needed,
             )
-
-    def _clear(self, keep_bytes: int) -> None:
-        """Make way for what lies outside."""
-        if self._lease_bytes - keep_bytes >= WORTH_BYTES:
-            self._arena.resize(self._lease_bytes, keep_bytes)
-
-    def _arena_of_types(self) -> Mapping[Any, Any]:
-        """The whole arena, as a tensor of each type."""
-        if not self._types:
-            import torch
-
-            whole = torch.from_numpy(self._arena.view(0, np.uint8, (self._arena.reserved_bytes,)))
-            self._types = {dtype: whole.view(dtype) for dtype in self.program.dtypes}
-        return self._types

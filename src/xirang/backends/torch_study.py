@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from xirang.backends.torch_allocations import taken_by_step
+from xirang.backends.torch_cuda import Accelerator
 from xirang.backends.torch_footprint import Sample, TorchFootprint
+from xirang.backends.torch_place import with_numpy_type
 from xirang.backends.torch_planned import PlannedProgram
 from xirang.backends.torch_room import TorchRoom
 from xirang.backends.torch_trace import Unplannable
-from xirang.core.memory.polynomial import Polynomial
-from xirang.memory.arena import HostArena
+from xirang.core.memory.polynomial import Polynomial, Size, area
 from xirang.tensors.tensor import Array
 
 TOLERANCE = 1e-6
@@ -35,12 +36,12 @@ class Feed:
 
     Attributes:
         rows: How many.
-        length: The product of its lengths; 1 if it has none.
+        length: Of its rows; each where there are several, 1 if it has none.
         inputs: The arrays.
     """
 
     rows: int
-    length: int
+    length: Size
     inputs: Mapping[str, Array]
 
 
@@ -50,20 +51,25 @@ class Study:
 
     Attributes:
         footprint: Of the planned program.
-        says: How much of it is planned, in words.
+        share: Of the bytes, how much lies in the plan.
+        says: The same in words.
     """
 
     footprint: TorchFootprint
+    share: float
     says: str
 
 
-def exported_module(model: Any, feed: Feed, free: Mapping[str, set[int]]) -> Any:
+def exported_module(
+    model: Any, feed: Feed, free: Mapping[str, set[int]], *, device: str = "cpu"
+) -> Any:
     """Export a module or a function over tensors.
 
     Args:
         model: Which.
         feed: An example.
         free: The axes that may vary, of each input.
+        device: Where it is.
 
     Raises:
         Unplannable: It does not let itself be exported, and why.
@@ -71,7 +77,7 @@ def exported_module(model: Any, feed: Feed, free: Mapping[str, set[int]]) -> Any
     import torch
     from torch.fx.experimental import _config
 
-    tensors = tensors_of(feed)
+    tensors = tensors_of(feed, device)
     shapes = tuple(dict.fromkeys(sorted(free[name]), torch.export.Dim.AUTO) for name in tensors)
     module = _module_of(model, list(tensors))
     try:
@@ -104,7 +110,8 @@ def study(
     call: Callable[[dict[str, Any]], Any],
     feeds: Sequence[Feed],
     inputs: Sequence[Polynomial],
-    lengths: Sequence[int],
+    lengths: Sequence[Size],
+    accelerator: Accelerator | None = None,
 ) -> Study:
     """Plan a program, and hold it against itself.
 
@@ -114,27 +121,33 @@ def study(
         feeds: Tiny runs, at least one.
         inputs: What each input takes.
         lengths: For which plans are made.
+        accelerator: Where it is; None for the CPU.
 
     Raises:
         Unplannable: It cannot be run from a plan, and why.
     """
     import torch
 
-    largest = max(feeds, key=lambda feed: feed.rows * feed.length)
+    target = "cpu" if accelerator is None else accelerator.target
+    largest = max(feeds, key=lambda feed: feed.rows * area(feed.length))
     with torch.inference_mode(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        program = PlannedProgram(exported, tensors_of(largest))
+        # From a device they are fetched before the run ends.
+        stay = accelerator is None
+        program = PlannedProgram(exported, tensors_of(largest, target), outputs_stay=stay)
         if not program.placed:
             raise Unplannable("none of its operations can write where it is told")
         taken = [feed for feed in feeds if program.symbols(tensors_of(feed)) is not None]
         if len(taken) < min(SAMPLES_MIN, len(feeds)):
             raise Unplannable("it was not exported for all sizes that the model takes")
         samples = [_sample(program, feed) for feed in taken]
-        guessed = TorchFootprint(program, samples, inputs, lengths)
+        guessed = TorchFootprint(program, samples, inputs, lengths, accelerator)
         runs = [_Tried(guessed, feed, call) for feed in taken]
     samples = [_sample(program, feed, run.taken) for feed, run in zip(taken, runs, strict=True)]
-    says = _says(program, samples[-1], is_same=all(run.is_same for run in runs))
-    return Study(TorchFootprint(program, samples, inputs, lengths), says)
+    placed, outside = (sum(sizes) for sizes in program.sizes_bytes(samples[-1].symbols))
+    share = placed / max(1, placed + outside)
+    says = _says(program, share, is_same=all(run.is_same for run in runs))
+    return Study(TorchFootprint(program, samples, inputs, lengths, accelerator), share, says)
 
 
 class _Tried:
@@ -148,14 +161,19 @@ class _Tried:
     def __init__(
         self, footprint: TorchFootprint, feed: Feed, call: Callable[[dict[str, Any]], Any]
     ) -> None:
-        tensors, expected = tensors_of(feed), flat(call(tensors_of(feed)))
-        arena = HostArena(RESERVED_BYTES)
-        usual = footprint.room(arena)
-        self.is_same = all(map(_equal, _ran(usual, feed, tensors), expected))
-        sliced = TorchRoom(footprint, arena, slice_bytes=1)
-        if not all(map(_is_close, _ran(sliced, feed, tensors), expected)):
-            raise Unplannable("its planned answers differ from its own")
-        self.taken = taken_by_step(lambda mark: sliced.call(tensors, mark=mark))
+        there = footprint.accelerator
+        target = "cpu" if there is None else there.target
+        tensors, expected = tensors_of(feed, target), flat(call(tensors_of(feed, target)))
+        arena = footprint.arena(RESERVED_BYTES)
+        try:
+            usual = footprint.room(arena)
+            self.is_same = all(map(_equal, _ran(usual, feed, tensors), expected))
+            sliced = TorchRoom(footprint, arena, slice_bytes=1)
+            if not all(map(_is_close, _ran(sliced, feed, tensors), expected)):
+                raise Unplannable("its planned answers differ from its own")
+            self.taken = taken_by_step(lambda m: sliced.call(tensors, mark=m), device=target)
+        finally:
+            arena.close()
 
 
 def _ran(room: TorchRoom, feed: Feed, tensors: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -175,7 +193,8 @@ def flat(result: Any) -> list[Any]:
 
 def _equal(one: Any, other: Any) -> bool:
     """Whether two tensors are the same bits, or both not a number."""
-    return bool(np.array_equal(one.numpy(), other.numpy(), equal_nan=one.is_floating_point()))
+    first, second = (with_numpy_type(each).numpy(force=True) for each in (one, other))
+    return bool(np.array_equal(first, second, equal_nan=one.is_floating_point()))
 
 
 def _is_close(one: Any, other: Any) -> bool:
@@ -187,8 +206,8 @@ def _is_close(one: Any, other: Any) -> bool:
     return bool(float((one - other).abs().max()) <= TOLERANCE * largest)
 
 
-def tensors_of(feed: Feed) -> dict[str, Any]:
-    """Its inputs; where they are floats, with numbers that tell answers apart."""
+def tensors_of(feed: Feed, device: str = "cpu") -> dict[str, Any]:
+    """Its inputs on a device; where they are floats, with numbers that tell answers apart."""
     import torch
 
     dice = np.random.default_rng(0)
@@ -196,7 +215,7 @@ def tensors_of(feed: Feed) -> dict[str, Any]:
     for name, array in feed.inputs.items():
         is_plain = array.dtype.kind == "f" and not array.any()
         filled = dice.standard_normal(array.shape).astype(array.dtype) if is_plain else array.copy()
-        tensors[name] = torch.from_numpy(filled)
+        tensors[name] = torch.from_numpy(filled).to(device)
     return tensors
 
 
@@ -212,11 +231,9 @@ def _sample(program: PlannedProgram, feed: Feed, taken: Mapping[int, int] | None
     return Sample(feed.rows, feed.length, symbols, working)
 
 
-def _says(program: PlannedProgram, sample: Sample, *, is_same: bool) -> str:
-    placed, outside = (sum(sizes) for sizes in program.sizes_bytes(sample.symbols))
-    share = 100 * placed // max(1, placed + outside)
+def _says(program: PlannedProgram, share: float, *, is_same: bool) -> str:
     return (
         f"{len(program.placed)} of {len(program.placed) + len(program.outside)} tensors, "
-        f"{share} % of the bytes, lie in the plan, {program.merged} results over what they are "
-        f"made of; {'the same bits' if is_same else f'within {TOLERANCE}'} as without"
+        f"{int(100 * share)} % of the bytes, lie in the plan, {program.merged} results over what "
+        f"they are made of; {'the same bits' if is_same else f'within {TOLERANCE}'} as without"
     )

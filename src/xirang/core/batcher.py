@@ -16,7 +16,14 @@ from xirang.core.memory.account import Account
 from xirang.core.planner import Short
 from xirang.core.policy import Policy
 from xirang.core.queueing.backlog import Backlog
-from xirang.core.request import NEVER_NS, Request, mean_length, target_length
+from xirang.core.request import (
+    NEVER_NS,
+    Request,
+    mean_length,
+    packed_size,
+    target_length,
+    target_size,
+)
 from xirang.core.rules import BatcherRules
 from xirang.core.run import Trigger
 from xirang.core.scheduling.launch import Candidate, Waiting
@@ -183,12 +190,15 @@ class Batcher:
     def _length(self, requests: Sequence[Request]) -> int:
         return mean_length(requests) if self.policy.is_ragged else target_length(requests)
 
+    def _size(self, requests: Sequence[Request]) -> int | tuple[int, ...]:
+        return packed_size(requests) if self.policy.is_ragged else target_size(requests)
+
     def _leased(self, batch: "Bound", account: Account, instance: int) -> Short | None:
         """Get memory for a batch, without its last ones if there is none for all."""
         rest: list[Request] = []
         while True:
             rows = filled(batch.rows, self.policy.row_sizes)
-            refused = account.lease(instance, rows, self._length(batch.requests))
+            refused = account.lease(instance, rows, self._size(batch.requests))
             if refused is None or len(batch.requests) == 1:
                 break
             rest.append(batch.requests.pop())

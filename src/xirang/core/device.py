@@ -379,9 +379,9 @@ class Lanes:
         account = self.account
         if account is None:
             return ""
-        rows, length, sizes = request.rows, request.length, self.policy.row_sizes
-        if sizes:
-            rows = filled(rows, sizes)
+        rows, length = request.rows, request.lengths or request.length
+        if self.policy.row_sizes:
+            rows = filled(rows, self.policy.row_sizes)
         if rows <= account.rows_max(length):
             return ""
         return (

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xirang.core.request import Request
 from xirang.core.run import Cause, Outcome, Run
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(NamedTuple):
     """An instance is free again."""
 
     run: Run
@@ -16,8 +16,7 @@ class RunEnded:
     end_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRejected:
+class RequestRejected(NamedTuple):
     """Turned away at the door."""
 
     request: Request

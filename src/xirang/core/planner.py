@@ -16,7 +16,7 @@ from xirang.core.memory.arena import Refused
 from xirang.core.policy import Batching, Policy
 from xirang.core.queueing.backlog import CONSIDERED_MAX, Backlog
 from xirang.core.queueing.routing import weight
-from xirang.core.request import Request, mean_length, target_length
+from xirang.core.request import Request, mean_length, packed_size, target_length, target_of
 from xirang.core.scheduling.selection import (
     Group,
     Scene,
@@ -113,17 +113,23 @@ class Planner:
     def _leased(self, group: Group, scene: Scene, account: Account, instance: int) -> Group | Short:
         """The group, or its most urgent requests for which there is memory now."""
         while True:
-            refused = account.lease(instance, scene.filled(group.rows), group.length)
+            size = self._size(group)
+            refused = account.lease(instance, scene.filled(group.rows), size)
             if refused is None:
                 return group
             if len(group.requests) == 1:
                 return Short(group.requests[0], refused)
-            rows = emptied(
-                account.rows_within(group.length, refused.room_bytes), self.policy.row_sizes
-            )
+            rows = emptied(account.rows_within(size, refused.room_bytes), self.policy.row_sizes)
+            if self.policy.is_ragged:  # with the rows go their elements
+                rows = group.rows * refused.room_bytes // account.need_bytes(group.rows, size)
             # One fewer at least: the room may lie between two sizes that are filled up alike.
             part = full(group.requests, max(1, min(rows, group.rows - 1)))
             group = group_of(part, scene)
+
+    def _size(self, group: Group) -> int | tuple[int, ...]:
+        if self.policy.is_ragged:
+            return packed_size(group.requests)
+        return target_of(group.requests) if group.requests[0].lengths else group.length
 
     def _choose(self, scene: Scene) -> Group:
         backlog, policy = self._backlog, self.policy

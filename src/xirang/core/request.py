@@ -63,6 +63,19 @@ def mean_length(requests: Sequence[Request]) -> int:
     return -(-sum([request.rows * request.length for request in requests]) // rows)
 
 
+def packed_size(requests: Sequence[Request]) -> tuple[int, int]:
+    """The elements of all rows of these, which stand end to end, and of the longest row."""
+    elements = sum([request.rows * request.length for request in requests])
+    return elements, max([request.length for request in requests])
+
+
+def target_size(requests: Sequence[Request]) -> int | tuple[int, ...]:
+    """What all of these are padded to in one run, each of several lengths."""
+    if requests[0].lengths:
+        return target_of(requests)
+    return max([request.length for request in requests])
+
+
 def target_length(requests: Sequence[Request]) -> int:
     """What all of these are padded to in one run."""
     if requests[0].lengths:

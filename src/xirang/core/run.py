@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from xirang.core.request import Request
 
@@ -29,8 +30,7 @@ class Cause(Enum):
     MEMORY = "memory"  # it alone needs more than its model may ever have
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One call of a model on one of its instances.
 
     Attributes:
@@ -71,13 +71,13 @@ class Run:
     def elements(self) -> int:
         """Elements of the run, padding included."""
         if self.is_ragged:
-            return sum(r.rows * r.length for r in self.requests)
+            return sum([r.rows * r.length for r in self.requests])
         return self.rows * self.length
 
     @property
     def padding(self) -> int:
         """Elements of the run that are padding."""
-        return self.elements - sum(r.rows * r.length for r in self.requests)
+        return self.elements - sum([r.rows * r.length for r in self.requests])
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +96,7 @@ class Expire:
 Action = Run | Expire
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(NamedTuple):
     """The run gave its answers.
 
     Attributes:
@@ -142,8 +141,7 @@ class Admitted:
     """The request is in a lane and will get exactly one answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejected:
+class Rejected(NamedTuple):
     """The request was turned away at the door.
 
     Attributes:

@@ -265,10 +265,10 @@ class Scheduler:
         run, lanes = self._running[run_id]
         return lanes.account is not None and lanes.account.extend(run.instance, size_bytes)
 
-    def resize_pool(self, capacity_bytes: int) -> None:
-        """There is more memory for the pool now, or less."""
+    def resize_pool(self, capacity_bytes: int, *, is_pressed: bool = False) -> None:
+        """There is more memory for the pool now, or less; or the system is short of it."""
         if self.ledger is not None:
-            self.ledger.pool.resize(capacity_bytes)
+            self.ledger.resize(capacity_bytes, is_pressed=is_pressed)
 
     def drain(self) -> None:
         """Admit nobody any more and keep nobody waiting for company."""
@@ -309,17 +309,18 @@ class Scheduler:
             times.append(first[0] + 1)  # an instant later its slack is gone
         if not self._is_settled:
             times.append(self._overload_ns)
-        if self.ledger is not None and self.ledger.pool.tidy_ns is not None:
-            times.append(self.ledger.pool.tidy_ns)
+        if self.ledger is not None and (tidy_ns := self.ledger.tidy_ns) is not None:
+            times.append(tidy_ns)
         return min(times, default=None)
 
     def drain_resizes(self) -> list[Resize]:
         """What has to be done with pages, in this order, before the runs of the last poll begin."""
-        return [] if self.ledger is None else self.ledger.pool.drain()
+        return [] if self.ledger is None else self.ledger.drain()
 
     def _leave(self, request_id: int, now_ns: int) -> Request:
         """Take out a request that will not run."""
         lanes = self._lanes_of.pop(request_id)
+        self._latest.trim()
         lanes.changed()
         before_ns = lanes.backlog.work_ns
         request = lanes.backlog.remove(request_id)
@@ -349,7 +350,7 @@ class Scheduler:
             self._is_settled = self._is_settled and overload.is_settled()
 
     def _next_launch(self, device: Device, now_ns: int) -> Launch | None:
-        freed = 0 if self.ledger is None else self.ledger.pool.freed
+        freed = 0 if self.ledger is None else self.ledger.freed
         ready = [
             lanes
             for lanes in device.line
@@ -390,6 +391,7 @@ class Scheduler:
         lanes_of = self._lanes_of
         for request in group.requests:
             del lanes_of[request.id]
+        self._latest.trim()
         run = Run(
             id=self._next_run_id,
             model=lanes.name,
@@ -422,7 +424,7 @@ class Scheduler:
             request = self._leave(short.request.id, now_ns)
             self._events.append(RequestExpired(request, now_ns))
             return Expire(request, reason)
-        lanes.short_at = self.ledger.pool.freed
+        lanes.short_at = self.ledger.freed
         proposal = self.ledger.refused(lanes.account, short.refused, now_ns)
         if proposal is not None:
             self._events.append(proposal)

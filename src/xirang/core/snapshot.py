@@ -100,18 +100,29 @@ class ShareSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolSnapshot:
+    """The pool of one device's memory: see `MemorySnapshot`."""
+
+    device: str
+    capacity_bytes: int
+    held_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySnapshot:
     """The memory pool.
 
     Attributes:
         capacity_bytes: What all may have together.
         held_bytes: What they have: weights and pages of arenas.
-        shares: Of each model.
+        shares: Of each model, on the host or on a device.
+        devices: The pools of devices, beside that.
     """
 
     capacity_bytes: int
     held_bytes: int
     shares: tuple[ShareSnapshot, ...]
+    devices: tuple[PoolSnapshot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -17,6 +17,7 @@ from xirang.engine.call import Answer, Call, Ran, settling
 from xirang.engine.clock import Clock, MonotonicClock, unix_ms
 from xirang.engine.economy import Economy
 from xirang.engine.ensembles import Ensembles, Nobody
+from xirang.engine.eviction import Evictions
 from xirang.engine.extent import Extent
 from xirang.engine.info import ModelInfo, describe
 from xirang.engine.inner import InnerCalls
@@ -44,11 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class Engine:
-    """Serves models on the running event loop.
-
-    Attributes:
-        keeper: Unloads a model whose memory others need, if it is one of his.
-    """
+    """Serves models on the running event loop."""
 
     def __init__(
         self,
@@ -83,8 +80,7 @@ class Engine:
         self._inner = InnerCalls(self.traffic, self.submit, self._clock)
         self._ensembles = Ensembles(self.traffic, self.submit, self._statistics, self._clock)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leaving: set[asyncio.Future[None]] = set()
-        self.keeper: Callable[[Model], bool] | None = None
+        self.evictions = Evictions(self.traffic.housing, self.roster, self.unload)
         self._is_retiring = False
         self.needs_all = True
 
@@ -213,8 +209,9 @@ class Engine:
 
     def abandon(self) -> None:
         """End the threads; who still waits is not answered: the loop is gone, or all were."""
-        for served in self.traffic.served.values():
+        for lanes, served in self.traffic.served.items():
             served.close()
+            self.traffic.housing.close(lanes)
 
     async def __aenter__(self) -> "Engine":
         return await self.start()
@@ -466,21 +463,9 @@ class Engine:
             self._statistics.on_event(event)
             self.economy.note(event)
             if isinstance(event, EvictionProposed):
-                self._evict(event)
+                self.evictions.propose(event)
 
-    def _evict(self, event: EvictionProposed) -> None:
-        """A model may go, and others need its memory: it is unloaded as if somebody had asked."""
-        for standing in self.roster.standings():
-            model = standing.model
-            if model is not None and model.lanes == event.model:
-                log.warning("%s is unloaded: %s needs its memory", event.model, event.wanted_by)
-                if self.keeper is not None and self.keeper(model):
-                    return
-                leaving = asyncio.ensure_future(self.unload(model.name, model.version))
-                self._leaving.add(leaving)
-                leaving.add_done_callback(self._leaving.discard)
-
-    def resize_pool(self, capacity_bytes: int) -> None:
-        """There is more memory for models to share now, or less."""
-        self._scheduler.resize_pool(capacity_bytes)
+    def resize_pool(self, capacity_bytes: int, *, is_pressed: bool = False) -> None:
+        """There is more memory for models to share now, or less; or the system is short of it."""
+        self._scheduler.resize_pool(capacity_bytes, is_pressed=is_pressed)
         self.traffic.driver.turn_soon()

@@ -15,12 +15,13 @@ from queue import SimpleQueue
 from xirang.backends.executable import Executable, Room, footprint_of
 from xirang.core.batching.shaping import emptied
 from xirang.core.memory.arena import Resize
+from xirang.core.memory.polynomial import Size
 from xirang.core.run import Run
 from xirang.core.scheduler import Scheduler
 from xirang.engine.extent import Extent
 from xirang.engine.model import Model
 from xirang.errors import InvalidSetting
-from xirang.memory.arena import HostArena, NoMemory
+from xirang.memory.arena import DeviceArena, HostArena, NoMemory
 from xirang.tensors.assemble import Take
 from xirang.tensors.tensor import Array
 
@@ -43,7 +44,7 @@ class Backed:
         done: How often it has, or could not.
     """
 
-    arena: HostArena
+    arena: DeviceArena
     reach_bytes: int = 0
     ordered: int = 0
     done: int = 0
@@ -52,7 +53,7 @@ class Backed:
 class Pages:
     """All arenas of a pool, and the thread that moves their pages."""
 
-    def __init__(self, make: Callable[[int], HostArena] = HostArena) -> None:
+    def __init__(self, make: Callable[[int], DeviceArena] = HostArena) -> None:
         """No arenas yet.
 
         Args:
@@ -64,13 +65,20 @@ class Pages:
         self._moved = threading.Condition()
         self._thread: threading.Thread | None = None
 
-    def open(self, number: int, reserved_bytes: int) -> HostArena:
+    def open(
+        self, number: int, reserved_bytes: int, make: Callable[[int], DeviceArena] | None = None
+    ) -> DeviceArena:
         """Reserve the addresses of one more arena.
+
+        Args:
+            number: Which.
+            reserved_bytes: How many.
+            make: Reserves them, if they are to be of a kind of their own.
 
         Raises:
             NoMemory: The system does not even reserve.
         """
-        arena = self._make(reserved_bytes)
+        arena = (make or self._make)(reserved_bytes)
         self._backed[number] = Backed(arena)
         return arena
 
@@ -177,7 +185,7 @@ class Place:
         self._run_id = run.id
         self._lease(run.lease_bytes)
 
-    def open(self, rows: int, length: int) -> Take:
+    def open(self, rows: int, length: Size) -> Take:
         """Where the inputs of some rows, padded to a length, shall lie."""
         self._room.open(rows, length, self._reach())
         return self._room.take
@@ -235,21 +243,30 @@ class Housing:
             return None
         taken = self._numbers.setdefault(lanes, [])
         number = ledger.accounts[lanes].arenas[len(taken)]
-        slab_bytes = ledger.pool.slab_bytes
-        arena = self.pages.open(number, ledger.pool.arenas[number].reserved * slab_bytes)
+        pool = ledger.accounts[lanes].pool
+        slab_bytes = pool.slab_bytes
+        reserved_bytes = pool.arenas[number].reserved * slab_bytes
+        arena = self.pages.open(number, reserved_bytes, getattr(footprint, "arena", None))
         taken.append(number)
         room = footprint.room(arena)
         return Place(self.pages, number, room, slab_bytes=slab_bytes, extend=extend)
 
     def check(self, model: Model) -> None:
-        """Whether there is memory for one more model.
+        """Whether there is memory for one more model; who is refused has no processes any more.
 
         Raises:
             InvalidSetting: There is not, and how much there is.
         """
         ledger, claim = self._scheduler.ledger, model.claim
         if ledger is not None and claim is not None and (reason := ledger.refusal(claim)):
+            if model.workers is not None:
+                model.workers.close()
             raise InvalidSetting(f"there is no memory for model '{model.name}': {reason}")
+
+    def who_goes(self, model: Model) -> list[str]:
+        """Lanes that have to go, and may, for a model to come."""
+        ledger, claim = self._scheduler.ledger, model.claim
+        return [] if ledger is None or claim is None else ledger.who_goes(claim)
 
     def rows_max(self, model: Model, extent: Extent) -> int:
         """Most rows of a run of requests like this one."""
@@ -258,7 +275,7 @@ class Housing:
         account = None if ledger is None else ledger.accounts.get(model.lanes)
         if account is None or model.shapes.rows_max is not None:
             return rows_max  # rows that belong together are not parted
-        fitting = emptied(account.rows_max(extent.length), model.policy.row_sizes)
+        fitting = emptied(account.rows_max(extent.lengths or extent.length), model.policy.row_sizes)
         return max(1, min(rows_max, fitting))
 
     def follow(self) -> None:

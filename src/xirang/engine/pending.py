@@ -74,7 +74,8 @@ def request_of(
     return Request(
         number,
         lanes,
-        *times,
+        times[0],
+        times[1],
         policy.priority_of(terms.priority),
         extent.rows,
         extent.length,

@@ -68,7 +68,7 @@ class Traffic:
         )
         self.is_draining = False
         self._scheduler = scheduler
-        self._clock = clock
+        self._clock, self._now_ns = clock, clock.now_ns
         self._observe = observe
         self._sent = sent
         self._farewells = Farewells()
@@ -171,7 +171,7 @@ class Traffic:
         if self.is_draining and not terms.is_inner:
             self._observe((RequestRejected(request, GOING.reason, Cause.DRAINING),))
             raise NotReady(GOING.reason)
-        if times[1] <= (now_ns := self._clock.now_ns()):
+        if times[1] <= (now_ns := self._now_ns()):
             self._observe((RequestExpired(request, now_ns),))
             raise Expired("the latency budget was spent before the request arrived")
         verdict = self.driver.submit(request, now_ns)

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from xirang.backends.executable import Executable, WorkerDied, Workers, is_packed
 from xirang.backends.requests import takes_requests
 from xirang.core.batching.shaping import filled
+from xirang.core.memory.polynomial import size_of
 from xirang.core.run import Done
 from xirang.core.signature import Layout
 from xirang.engine.clock import Clock
@@ -40,7 +40,7 @@ def work_of(model: Model, inner: InnerCalls | None = None, place: Place | None =
         assert inner is not None
         work = RequestWork(model, inner)
     elif model.shapes.is_ragged:
-        work = PackedWork(model) if is_packed(model.executable) else ListWork(model)
+        work = PackedWork(model, place) if is_packed(model.executable) else ListWork(model)
     else:
         work = TensorWork(model, model.executable, place)
     return work if model.workers is None else WorkerWork(work, model.workers)
@@ -95,7 +95,7 @@ class TensorWork:
         shares = self._shares(extents)
         filler = shares.total - sum(shares.rows)
         place = self._place
-        take = None if place is None else place.open(shares.total, prod(shares.target))
+        take = None if place is None else place.open(shares.total, size_of(tuple(shares.target)))
         inputs = {
             stack.name: stack(
                 [member.inputs[stack.name] for member in members],
@@ -108,18 +108,12 @@ class TensorWork:
         }
         assembled_ns = clock.now_ns()
         wanted = _wanted(members, self._names)
-        outputs = self._run(inputs, wanted)
+        outputs = _run(self._executable, place, inputs, wanted)
         self._contract.check(outputs, wanted)
         ran_ns = clock.now_ns()
         results = _handed_out(split(outputs, shares, self._layouts), members, self._names)
         memory_bytes = 0 if self._place is None else self._place.peak_bytes
         return results, _done((started_ns, assembled_ns, ran_ns, clock.now_ns()), memory_bytes)
-
-    def _run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
-        executable, place = self._executable, self._place
-        if place is None:
-            return executable.run(inputs, wanted)
-        return place.run(executable, inputs, wanted)
 
     def _shares(self, extents: Sequence[Extent]) -> Shares:
         rows = [extent.rows for extent in extents]
@@ -174,36 +168,52 @@ class ListWork:
 class PackedWork:
     """The members' rows stand end to end in one tensor; offsets say which is whose."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, place: Place | None = None) -> None:
         """Prepare for a model's runs.
 
         Args:
             model: Its executable is packed.
+            place: Where its runs take their memory, if that is counted.
         """
-        self._signature = model.signature
+        self._place = place
+        signature = model.signature
         self._names = model.output_names
-        self._contract = Contract(model.signature)
+        self._contract = Contract(signature)
         self._executable = model.executable
+        self._inputs = {name: signature.input_layout(name) for name in signature.input_names}
+        self._outputs = signature.output_layouts
 
     def __call__(self, members: Sequence[Member], *, clock: Clock) -> tuple[list[Any], Done]:
         """See `faults.Work`."""
         started_ns = clock.now_ns()
-        signature = self._signature
         rows = [member.extent.rows for member in members]
         lengths = [member.extent.own[0] for member in members]
+        place, take = self._place, None
+        if place is not None:
+            elements = sum([count * length for count, length in zip(rows, lengths, strict=True)])
+            take = place.open(sum(rows), (elements, max(lengths)))
         inputs = {
-            name: pack([member.inputs[name] for member in members], signature.input_layout(name))
-            for name in signature.input_names
+            name: pack([member.inputs[name] for member in members], layout, take)
+            for name, layout in self._inputs.items()
         }
         inputs[OFFSETS] = offsets(rows=rows, lengths=lengths)
         assembled_ns = clock.now_ns()
         wanted = _wanted(members, self._names)
-        outputs = self._executable.run(inputs, wanted)
+        outputs = _run(self._executable, place, inputs, wanted)
         self._contract.check(outputs, wanted)
         ran_ns = clock.now_ns()
-        parts = unpack(outputs, rows=rows, lengths=lengths, layouts=signature.output_layouts)
+        parts = unpack(outputs, rows=rows, lengths=lengths, layouts=self._outputs)
         results = _handed_out(parts, members, self._names)
-        return results, _done((started_ns, assembled_ns, ran_ns, clock.now_ns()))
+        memory_bytes = 0 if place is None else place.peak_bytes
+        return results, _done((started_ns, assembled_ns, ran_ns, clock.now_ns()), memory_bytes)
+
+
+def _run(
+    executable: Executable, place: Place | None, inputs: Mapping[str, Array], wanted: Sequence[str]
+) -> dict[str, Array]:
+    if place is None:
+        return executable.run(inputs, wanted)
+    return place.run(executable, inputs, wanted)
 
 
 def _seen(layout: Layout, is_batched: bool) -> Layout:  # noqa: FBT001
@@ -222,7 +232,10 @@ def _handed_out(
     parts: Mapping[str, Sequence[Array]], members: Sequence[Member], names: Sequence[str]
 ) -> list[dict[str, Array]]:
     """Each member's outputs: those it asked for."""
-    if all(len(member.wanted) == len(names) for member in members):
+    if [len(member.wanted) for member in members].count(len(names)) == len(members):
+        if len(parts) == 1:
+            ((name, owned),) = parts.items()
+            return [{name: each} for each in owned]
         return [dict(zip(parts, owned, strict=True)) for owned in zip(*parts.values(), strict=True)]
     return [
         {name: owned[index] for name, owned in parts.items() if name in member.wanted}

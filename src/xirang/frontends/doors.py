@@ -7,6 +7,7 @@ import resource
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ from xirang.frontends.wire.dawdlers import Dawdlers
 from xirang.frontends.wire.http import serve_protocol
 
 if TYPE_CHECKING:
-    from xirang.frontends.grpc.grpcio import GrpcDoor
+    from xirang.frontends.grpc.settings import GrpcDoor
 
 log = logging.getLogger("xirang")
 
@@ -51,7 +52,9 @@ class Doors:
         self._keys: Keys | None = load_keys(Path(config.keys)) if config.keys else None
         self.extensions = extensions_of(config)
         self._tls = _tls(config)
-        self._connections_max = _connections_max(config.connections_max)
+        self._connections_max = _connections_max(
+            config.connections_max, 1 + (config.grpc_port >= 0)
+        )
         self._listeners = [listen(config.host, config.http_port)]
         self._servers: list[_Server] = []
         self._watches: list[Dawdlers] = []
@@ -116,9 +119,9 @@ class Doors:
             for server in self._servers
         ]
         pairs = zip(self._servers, self._listeners, strict=True)
-        self._grpc = grpc_door(
-            self._config, service, keys, None if has_own_port else repository, extensions
-        )
+        config = replace(self._config, connections_max=self._connections_max)
+        repository_or_none = None if has_own_port else repository
+        self._grpc = grpc_door(config, service, keys, repository_or_none, extensions)
         serving = [server.serve(sockets=[own]) for server, own in pairs]
         if self._grpc is not None:
             serving.append(self._grpc.serve())
@@ -166,47 +169,54 @@ def grpc_door(
     repository: Repository | None,
     extensions: Extensions | None = None,
 ) -> "GrpcDoor | None":
-    """The gRPC server on the running loop, if one is wanted and grpcio is there."""
+    """The gRPC server on the running loop, if one is wanted and what it needs is there."""
     if config.grpc_port < 0:
         return None
+    extra = "grpc" if config.grpc_server == "own" else "grpcio"
     try:
-        from xirang.frontends.grpc.grpcio import GrpcDoor
         from xirang.frontends.grpc.servicer import Servicer
+        from xirang.frontends.grpc.settings import GrpcSettings, door_of
+
+        door = door_of(config.grpc_server)
     except ImportError as error:
-        if config.grpc_port != GRPC_PORT:
-            raise InvalidSetting(f"gRPC needs `pip install 'xirang[grpc]'`: {error}") from error
-        log.info("no gRPC, because grpcio is not installed: pip install 'xirang[grpc]'")
+        if config.grpc_port != GRPC_PORT or extra == "grpcio":
+            raise InvalidSetting(f"gRPC needs `pip install 'xirang[{extra}]'`: {error}") from error
+        log.info("no gRPC, because it is not installed: pip install 'xirang[grpc]'")
         return None
-    return GrpcDoor(
+    memory_bytes_max = config.memory_mib_max << 20
+    return door(
         Servicer(
-            service,
-            keys,
-            repository,
-            memory_bytes_max=config.memory_mib_max << 20,
-            extensions=extensions,
+            service, keys, repository, memory_bytes_max=memory_bytes_max, extensions=extensions
         ),
-        host=config.host,
-        port=config.grpc_port,
-        message_bytes_max=config.grpc_message_mib_max << 20,
-        compression=config.grpc_compression,
-        certificate=(
-            (Path(config.tls_key).read_bytes(), Path(config.tls_certificate).read_bytes())
-            if config.tls_certificate
-            else None
+        GrpcSettings(
+            host=config.host,
+            port=config.grpc_port,
+            message_bytes_max=config.grpc_message_mib_max << 20,
+            compression=config.grpc_compression,
+            certificate=(
+                (config.tls_certificate, config.tls_key) if config.tls_certificate else None
+            ),
+            connections_max=config.connections_max,
+            client_timeout_s=config.client_timeout_s,
         ),
     )
 
 
-def _connections_max(wanted: int) -> int:
-    """As many as file descriptors allow: who comes when they are used up gets no answer at all."""
+def _connections_max(wanted: int, doors: int) -> int:
+    """As many as file descriptors allow: who comes when they are used up gets no answer at all.
+
+    Args:
+        wanted: Of one door.
+        doors: Which may have so many each.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + DESCRIPTORS_RESERVED
+    needed = wanted * doors + DESCRIPTORS_RESERVED
     if resource.RLIM_INFINITY not in (soft, hard) and soft < needed:
         soft = min(needed, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return wanted
-    allowed = max(1, soft - DESCRIPTORS_RESERVED)
+    allowed = max(1, (soft - DESCRIPTORS_RESERVED) // doors)
     log.warning(
         "%d file descriptors allow %d connections, not %d; expected a higher limit (ulimit -n)",
         soft,

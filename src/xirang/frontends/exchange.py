@@ -1,7 +1,9 @@
 """One hot request and its response, as a route sees them: the seam between HTTP and meaning."""
 
-from collections.abc import Callable, Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import ClassVar, Protocol
+
+import msgspec
 
 from xirang.engine.call import Reply
 from xirang.frontends.headers import Headers
@@ -17,10 +19,11 @@ class Wire(Protocol):
         """Count bytes until it is answered; returns whether there is room for them."""
 
 
-class Exchange:
+class Exchange(msgspec.Struct, eq=False):
     """A POST on a hot URL. It is answered exactly once, now or later, by `respond`.
 
     Attributes:
+        wire: Where it goes when it is answered; None for nowhere.
         url: As it stood in the request line.
         headers: Without the body's length.
         body: All of it, content coding removed.
@@ -36,36 +39,21 @@ class Exchange:
         is_followed: Whether a witness sees what becomes of it: see `following.py`.
     """
 
-    is_followed = False
+    is_followed: ClassVar[bool] = False
 
-    __slots__ = (
-        "awaits_continue",
-        "begun_ns",
-        "body",
-        "echo",
-        "headers",
-        "held_bytes",
-        "is_kept_alive",
-        "on_disconnect",
-        "response_body",
-        "response_headers",
-        "status",
-        "url",
-        "wire",
-    )
-
-    def __init__(self, wire: Wire | None, url: bytes, headers: Mapping[bytes, bytes]) -> None:
-        self.wire = wire
-        self.url = url
-        self.headers = headers if isinstance(headers, Headers) else Headers(headers.items())
-        self.body = b""
-        self.on_disconnect: Callable[[], object] | None = None
-        self.status = 0
-        self.is_kept_alive = True
-        self.echo = b""
-        self.awaits_continue = False
-        self.begun_ns = 0
-        self.held_bytes = 0
+    wire: Wire | None
+    url: bytes
+    headers: Headers
+    body: bytes = b""
+    on_disconnect: Callable[[], object] | None = None
+    status: int = 0
+    response_headers: bytes = b""
+    response_body: bytes = b""
+    is_kept_alive: bool = True
+    echo: bytes = b""
+    awaits_continue: bool = False
+    begun_ns: int = 0
+    held_bytes: int = 0
 
     def respond(self, status: int, headers: bytes, body: bytes) -> None:
         """Answer. Does nothing when the client has gone away."""
@@ -93,7 +81,7 @@ def degraded(lacks: str) -> bytes:
 
 
 Route = Callable[[Exchange], None]
-MakeExchange = Callable[[Wire | None, bytes, Mapping[bytes, bytes]], Exchange]
+MakeExchange = Callable[[Wire | None, bytes, Headers], Exchange]
 
 
 def welcome_of(route: object) -> Route:

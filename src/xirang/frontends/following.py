@@ -1,55 +1,46 @@
 """Shows a witness what happens at the doors to those few requests that are followed."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from xirang.engine.call import Answer, Reply
 from xirang.errors import XirangError
 from xirang.frontends.exchange import Exchange, MakeExchange, Wire
+from xirang.frontends.headers import Headers
 from xirang.observe.trace_context import PARENT
 from xirang.observe.witness import GONE, Sighting, Witness
 
 
-class Followed(Exchange):
+class Followed(Exchange, kw_only=True, eq=False):
     """An exchange that somebody follows; all others are plain ones, and cost nothing more.
 
     Attributes:
         sighting: What was seen of it.
+        witness: Who sees it.
     """
 
-    is_followed = True
+    is_followed: ClassVar[bool] = True
 
-    __slots__ = ("_witness", "sighting")
-
-    def __init__(
-        self,
-        wire: Wire | None,
-        url: bytes,
-        headers: Mapping[bytes, bytes],
-        sighting: Sighting,
-        witness: Witness,
-    ) -> None:
-        super().__init__(wire, url, headers)
-        self.sighting = sighting
-        self._witness = witness
+    sighting: Sighting
+    witness: Witness
 
     def follow(self, reply: Reply, model: str, identity: str = "") -> Reply:
         """One of its calls goes to the engine; what takes its answer."""
-        return following(self._witness, self.sighting, reply, model, identity)
+        return following(self.witness, self.sighting, reply, model, identity)
 
     def respond(self, status: int, headers: bytes, body: bytes) -> None:
         """Answer."""
         self.sighting.received_bytes = len(self.body)
         super().respond(status, headers, body)
-        self._witness.ended(self.sighting, status, len(body))
+        self.witness.ended(self.sighting, status, len(body))
 
     def abandon(self) -> None:
         """The client has gone away; what runs already will answer nobody."""
         super().abandon()
         if not self.status:
-            self._witness.ended(self.sighting, GONE, 0)
+            self.witness.ended(self.sighting, GONE, 0)
 
 
 class Following(msgspec.Struct, frozen=True, gc=False):
@@ -77,7 +68,7 @@ def following(
 def exchanges(witness: Witness) -> MakeExchange:
     """What makes the exchanges of a server: some followed, by lot or because their callers are."""
 
-    def make(wire: Wire | None, url: bytes, headers: Mapping[bytes, bytes]) -> Exchange:
+    def make(wire: Wire | None, url: bytes, headers: Headers) -> Exchange:
         witness.left -= 1
         if witness.left >= 0 and (PARENT not in headers or not witness.heeds_callers):
             return Exchange(wire, url, headers)
@@ -85,7 +76,7 @@ def exchanges(witness: Witness) -> MakeExchange:
         sighting = witness.see("http", path, headers)
         if sighting is None:
             return Exchange(wire, url, headers)
-        return Followed(wire, url, headers, sighting, witness)
+        return Followed(wire, url, headers, sighting=sighting, witness=witness)
 
     return make
 
@@ -117,7 +108,7 @@ def finishing(
 
     def finished(result: Any) -> None:
         code = getattr(result, "code", 0)
-        witness.ended(sighting, code, 0 if code else result.ByteSize())
+        witness.ended(sighting, code, 0 if code else len(result))
         finish(result)
 
     return finished

@@ -1,7 +1,8 @@
 """What the head of a request wishes: whose it is, how soon it needs an answer and what with it."""
 
-from typing import NamedTuple
+import msgspec
 
+from xirang.core.request import PRIORITY_NORMAL
 from xirang.errors import InvalidRequest
 from xirang.frontends import explaining, timing
 from xirang.frontends.budget import tightest
@@ -11,7 +12,7 @@ from xirang.frontends.keys import Grant, Keys
 from xirang.frontends.wire.compression import preferred
 
 
-class Wishes(NamedTuple):
+class Wishes(msgspec.Struct, frozen=True, gc=False):
     """Of all requests with the same headers on one connection.
 
     Attributes:
@@ -26,6 +27,7 @@ class Wishes(NamedTuple):
         is_explained: And why it came when it came.
         coding: Of the answer's body; None for none.
         is_more: Whether there are any wishes for the answer, but for the time.
+        is_open: Whether budget and priority are left to the body.
     """
 
     client: int
@@ -39,12 +41,20 @@ class Wishes(NamedTuple):
     is_explained: bool
     coding: str | None
     is_more: bool
+    is_open: bool
 
-    def budget_of(self, asked_ns: int | None) -> int | None:
-        """The budget of a request whose body asks for this one, or for none."""
-        if asked_ns is None or self.budget_ns is None:
-            return self.budget_ns if asked_ns is None else asked_ns
-        return min(asked_ns, self.budget_ns)
+    def terms(self, asked_ns: int | None, asked: int) -> tuple[int | None, int]:
+        """Budget and priority of a request.
+
+        Args:
+            asked_ns: The budget in its body; None for none.
+            asked: The priority in its body; 0 for none.
+        """
+        budgets_ns = [each for each in (asked_ns, self.budget_ns) if each is not None]
+        priority = asked or self.priority
+        if self.grant is not None:
+            priority = self.grant.clamp(priority or PRIORITY_NORMAL)
+        return min(budgets_ns, default=None), priority
 
 
 def wishes_of(exchange: Exchange, keys: Keys | None, model: str) -> Wishes:
@@ -60,19 +70,21 @@ def wishes_of(exchange: Exchange, keys: Keys | None, model: str) -> Wishes:
     head_length = headers.get(b"inference-header-content-length")
     accepted = headers.get(b"accept-encoding")
     coding = None if accepted is None else preferred(accepted)
+    priority, budget_ns = asked_in(headers), tightest(None, headers)
     is_explained = explaining.is_asked(exchange)
     return Wishes(
         caller.client,
         caller.tenant,
         caller.fast,
         caller.grant,
-        asked_in(headers),
-        tightest(None, headers),
+        priority,
+        budget_ns,
         None if head_length is None else _length(head_length),
         timing.is_asked(exchange),
         is_explained,
         coding,
         is_explained or coding is not None,
+        caller.grant is None and not priority and budget_ns is None,
     )
 
 

@@ -29,7 +29,7 @@ def plan_report(report: Mapping[str, Any]) -> Report:
         f"{report['blocks']} blocks, {len(report['calibrated_at'])} tiny runs, "
         f"{report['regimes']} regime{'s' if report['regimes'] > 1 else ''}",
     )
-    shape = f"{last['rows']} × {last['length']}"
+    shape = f"{last['rows']} × {_length(last['length'])}"
     page.tiles(
         [
             (f"MB planned for {shape}", last["plan_bytes"] / 1e6),
@@ -58,11 +58,16 @@ def plan_report(report: Mapping[str, Any]) -> Report:
         "By the law of the peak; one row more does not fit.",
     )
     rows = [
-        [run["rows"], run["length"], *(_megabytes(run[key]) for key in COLUMNS.values())]
+        [run["rows"], _length(run["length"]), *(_megabytes(run[key]) for key in COLUMNS.values())]
         for run in report["runs"]
     ]
     page.table("All shapes", ["rows", "length", *COLUMNS], rows)
     return page
+
+
+def _length(length: int | Sequence[int]) -> int | str:
+    """As a model's lengths are asked for: 128, or 32x128."""
+    return length if isinstance(length, int) else "x".join(map(str, length))
 
 
 def _ratio(value: int, of: int | None) -> float | None:

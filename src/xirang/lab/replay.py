@@ -7,7 +7,7 @@ its arrivals are still there.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from xirang.core.cost import CostModel
 from xirang.core.event import RunEnded
@@ -138,7 +138,7 @@ def _tell(scheduler: Scheduler, record: Record) -> None:
         case Kind.EXTEND:
             scheduler.extend(record.id, record.first)
         case Kind.CAPACITY:
-            scheduler.resize_pool(record.first)
+            scheduler.resize_pool(record.first, is_pressed=record.small == 1)
         case Kind.DRAIN:
             scheduler.drain()
         case Kind.LOOK:
@@ -246,7 +246,7 @@ class _Happened:
         elif record.kind == Kind.MEMBERS and run_id:
             self._join(run_id, record)
         elif record.kind == Kind.LEASE and run_id:
-            self._running[run_id] = replace(self._running[run_id], lease_bytes=record.first)
+            self._running[run_id] = self._running[run_id]._replace(lease_bytes=record.first)
         elif record.kind == Kind.EXPIRE and record.id in self._waiting:
             expired = self._waiting.pop(record.id)
             self.tallies[expired.model].on_expire(expired, record.at_ns)
@@ -265,7 +265,7 @@ class _Happened:
                 members.append(request)
         run = self._running[run_id]
         requests = (*run.requests, *members)
-        self._running[run_id] = replace(run, requests=requests, depth=record.extra)
+        self._running[run_id] = run._replace(requests=requests, depth=record.extra)
 
     def _run(self, record: Record) -> Run:
         return Run(

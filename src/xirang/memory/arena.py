@@ -4,10 +4,13 @@ Addresses cost nothing; pages do. The range never moves, so that plans and views
 the pages behind it come and go. The pool of `core/memory` decides how far they reach.
 """
 
+import contextlib
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
@@ -21,6 +24,9 @@ RESERVED_BYTES = 16 << 30
 
 _POPULATE_WRITE = 23
 """MADV_POPULATE_WRITE, of Linux 5.14; Python has no name for it yet."""
+
+_REMOVE = 9
+"""MADV_REMOVE, which Python does not name everywhere either."""
 
 _PAGE_BYTES = mmap.PAGESIZE
 
@@ -82,32 +88,70 @@ class HostArena:
         base_address: Of its first byte, at the start of a page.
         reserved_bytes: How far it can ever reach; nowhere once it is closed.
         pinned_bytes: Pages below this are never given back: something outlived its run there.
+        descriptor: Of the file behind it, if other processes may map its pages too; else -1.
+        cuts: How often pages were given back.
     """
 
-    __slots__ = ("_bytes", "_guards", "base_address", "pinned_bytes", "reserved_bytes")
+    __slots__ = (
+        "_bytes",
+        "_guards",
+        "base_address",
+        "cuts",
+        "descriptor",
+        "pinned_bytes",
+        "reserved_bytes",
+    )
 
-    def __init__(self, reserved_bytes: int = RESERVED_BYTES) -> None:
+    def __init__(self, reserved_bytes: int = RESERVED_BYTES, descriptor: int = -1) -> None:
         """Reserve addresses, without pages.
 
         Args:
             reserved_bytes: How many; rounded up to whole pages.
+            descriptor: Of a file of that size, if its pages are to be shared; the arena closes it.
 
         Raises:
             NoMemory: The system does not even reserve.
         """
         self.reserved_bytes = max(1, -(-reserved_bytes // _PAGE_BYTES)) * _PAGE_BYTES
-        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+        self.descriptor = descriptor
+        flags = mmap.MAP_SHARED
+        if descriptor < 0:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+        flags |= getattr(mmap, "MAP_NORESERVE", 0)
         try:
-            pages = mmap.mmap(-1, self.reserved_bytes, flags=flags)
+            pages = mmap.mmap(descriptor, self.reserved_bytes, flags=flags)
         except (OSError, OverflowError, ValueError) as error:
+            if descriptor >= 0:
+                os.close(descriptor)
             raise NoMemory(f"cannot reserve {self.reserved_bytes} bytes: {error}") from None
         # Views keep the array alive, the array its pages: nobody is left with a wild pointer.
         self._bytes = np.frombuffer(pages, np.uint8)
         self.base_address = int(self._bytes.ctypes.data)
-        self.pinned_bytes = 0
+        self.pinned_bytes = self.cuts = 0
         self._guards: dict[object, Guard] = {}
         if hasattr(mmap, "MADV_HUGEPAGE"):
             _advise(self.base_address, self.reserved_bytes, mmap.MADV_HUGEPAGE)
+
+    @classmethod
+    def shared(cls, reserved_bytes: int = RESERVED_BYTES) -> "HostArena":
+        """One whose pages other processes may map too, by its descriptor.
+
+        Raises:
+            NoMemory: The system does not even reserve.
+        """
+        reserved_bytes = max(1, -(-reserved_bytes // _PAGE_BYTES)) * _PAGE_BYTES
+        descriptor = -1
+        try:
+            descriptor = anonymous_file()
+            os.ftruncate(descriptor, reserved_bytes)
+        except (OSError, OverflowError) as error:
+            if descriptor >= 0:
+                os.close(descriptor)
+            raise NoMemory(f"cannot share {reserved_bytes} bytes: {error}") from None
+        with contextlib.suppress(OSError, AttributeError):
+            # To touch what was cut off the file's end would end this process.
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        return cls(reserved_bytes, descriptor)
 
     def resize(self, before_bytes: int, after_bytes: int) -> None:
         """See `DeviceArena.resize`; what was in pages that go and come back is lost."""
@@ -118,7 +162,11 @@ class HostArena:
             return
         begin = -(-max(after_bytes, self.pinned_bytes) // _PAGE_BYTES) * _PAGE_BYTES
         if begin < before_bytes:
-            _advise(self.base_address + begin, before_bytes - begin, mmap.MADV_DONTNEED)
+            self._drop(begin, before_bytes)
+
+    def populate(self, reach_bytes: int) -> None:
+        """Map pages that are there up to here, in another process that has just been lent them."""
+        _advise(self.base_address, reach_bytes, _POPULATE_WRITE)
 
     def view(self, offset_bytes: int, dtype: Any, shape: Sequence[int]) -> Array:
         """Some of its bytes as an array."""
@@ -136,11 +184,14 @@ class HostArena:
         if not len(self._bytes):
             return
         if all(guard.leave() for guard in self._guards.values()):
-            _advise(self.base_address, self.reserved_bytes, mmap.MADV_DONTNEED)
+            self._drop(0, self.reserved_bytes)
         else:
             _haunted.append(self._bytes)
         self._bytes = self._bytes[:0].copy()
         self.reserved_bytes = 0
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+            self.descriptor = -1
 
     def __del__(self) -> None:
         """Nobody has to remember to close it."""
@@ -156,11 +207,30 @@ class HostArena:
         if number in {errno.EINVAL, errno.ENOSYS}:  # an older kernel
             self._bytes[begin:after_bytes:_PAGE_BYTES] = 0
         elif number:
-            _advise(self.base_address + begin, after_bytes - begin, mmap.MADV_DONTNEED)
+            self._drop(begin, after_bytes)
             raise NoMemory(
                 f"the system has no {after_bytes - before_bytes} bytes more for an arena of "
                 f"{before_bytes}: {os.strerror(number)}"
             )
+
+    def _drop(self, begin_bytes: int, end_bytes: int) -> None:
+        """Shared pages are taken out of their file, so that they go from all who map them."""
+        advice = mmap.MADV_DONTNEED if self.descriptor < 0 else _REMOVE
+        _advise(self.base_address + begin_bytes, end_bytes - begin_bytes, advice)
+        self.cuts += 1
+
+
+def anonymous_file() -> int:
+    """The descriptor of a new file that has no name and lies in memory, if the system can do that.
+
+    Raises:
+        OSError: There are too many open files.
+    """
+    create: Any = getattr(os, "memfd_create", None)
+    if create is not None:
+        return int(create("xirang", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
+    with tempfile.TemporaryFile() as file:  # has no name any more; the descriptor keeps it
+        return os.dup(file.fileno())
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from xirang.errors import InvalidSetting
 from xirang.memory.arena import NoMemory
+from xirang.memory.cuda_driver import CudaDriver, capturing, driver_of
 
 SLAB_BYTES = 2 << 20
 """What current devices map at least; the driver is asked, and may want more."""
@@ -40,29 +40,33 @@ class CudaArena:
     Attributes:
         base_address: Of its first byte.
         reserved_bytes: How far it can ever reach.
+        driver: The way to the device.
     """
 
-    def __init__(self, reserved_bytes: int, *, device: int = 0, driver: Any = None) -> None:
+    def __init__(self, reserved_bytes: int, *, driver: CudaDriver | None = None) -> None:
         """Reserve addresses, without memory.
 
         Args:
             reserved_bytes: How many; rounded up to whole slabs.
-            device: Its number.
-            driver: The module `cuda.bindings.driver`.
+            driver: The way to the device; by default to the first one.
 
         Raises:
             InvalidSetting: There is no such device, or no way to it.
             NoMemory: The driver does not even reserve.
         """
-        self._driver = driver or _driver()
-        self._context = self._held(device)
-        self._wish = self._wish_for(device)
-        self._access = self._access_to(device)
-        minimum = self._driver.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        least = self._done("ask the driver", "cuMemGetAllocationGranularity", self._wish, minimum)
+        self.driver = driver or driver_of(0)
+        self.driver.enter()
+        self._wish, self._access = self._wished(), self._accessed()
+        minimum = self.driver.module.CUmemAllocationGranularity_flags
+        least = self.driver.do(
+            "be asked",
+            "cuMemGetAllocationGranularity",
+            self._wish,
+            minimum.CU_MEM_ALLOC_GRANULARITY_MINIMUM,
+        )
         self.slab_bytes = max(SLAB_BYTES, int(least))
         self.reserved_bytes = -(-max(1, reserved_bytes) // self.slab_bytes) * self.slab_bytes
-        address = self._done("reserve", "cuMemAddressReserve", self.reserved_bytes, 0, 0, 0)
+        address = self.driver.do("reserve", "cuMemAddressReserve", self.reserved_bytes, 0, 0, 0)
         self.base_address = int(address)
         self._handles: list[Any] = []
 
@@ -72,17 +76,20 @@ class CudaArena:
             raise NoMemory(f"an arena of {self.reserved_bytes} bytes cannot reach {after_bytes}")
         slabs = -(-after_bytes // self.slab_bytes)
         held = len(self._handles)
-        self._enter()
+        self.driver.enter()
         try:
             while len(self._handles) < slabs:
                 self._map()
+            if slabs > held:
+                self._open(held, slabs)
         except NoMemory:
             self._unmap(held)
             raise
         if slabs < held:
-            # What still runs may read what is about to go.
-            self._done("wait for the device", "cuCtxSynchronize")
-            self._unmap(slabs)
+            with capturing:
+                # What still runs may read what is about to go.
+                self.driver.do("wait for the device", "cuCtxSynchronize")
+                self._unmap(slabs)
 
     def view(self, offset_bytes: int, dtype: Any, shape: Sequence[int]) -> DeviceView:
         """Some of its bytes as an array."""
@@ -96,70 +103,47 @@ class CudaArena:
         if not self.reserved_bytes:
             return
         self.resize(len(self._handles) * self.slab_bytes, 0)
-        self._done("give up", "cuMemAddressFree", self.base_address, self.reserved_bytes)
+        self.driver.do("give up", "cuMemAddressFree", self.base_address, self.reserved_bytes)
         self.reserved_bytes = 0
 
     # ------------------------------------------------------------------ the driver
 
     def _map(self) -> None:
-        begin = self.base_address + len(self._handles) * self.slab_bytes
-        handle = self._done("find more memory", "cuMemCreate", self.slab_bytes, self._wish, 0)
+        driver, slab = self.driver, self.slab_bytes
+        begin = self.base_address + len(self._handles) * slab
+        handle = driver.do("find more memory", "cuMemCreate", slab, self._wish, 0)
         try:
-            self._done("map", "cuMemMap", begin, self.slab_bytes, 0, handle, 0)
+            driver.do("map", "cuMemMap", begin, slab, 0, handle, 0)
         except NoMemory:
-            self._done("release", "cuMemRelease", handle)
+            driver.do("release", "cuMemRelease", handle)
             raise
         self._handles.append(handle)
-        self._done("open", "cuMemSetAccess", begin, self.slab_bytes, [self._access], 1)
+
+    def _open(self, begin: int, end: int) -> None:
+        """Let the device read and write slabs, all in one call."""
+        address = self.base_address + begin * self.slab_bytes
+        size_bytes = (end - begin) * self.slab_bytes
+        self.driver.do("open", "cuMemSetAccess", address, size_bytes, [self._access], 1)
 
     def _unmap(self, keep: int) -> None:
         while len(self._handles) > keep:
             handle = self._handles.pop()
             begin = self.base_address + len(self._handles) * self.slab_bytes
-            self._done("unmap", "cuMemUnmap", begin, self.slab_bytes)
-            self._done("release", "cuMemRelease", handle)
+            self.driver.do("unmap", "cuMemUnmap", begin, self.slab_bytes)
+            self.driver.do("release", "cuMemRelease", handle)
 
-    def _done(self, what: str, name: str, *arguments: Any) -> Any:
-        """What a function of the driver gives."""
-        number, *given = getattr(self._driver, name)(*arguments)
-        if int(number):
-            raise NoMemory(f"the CUDA driver cannot {what}: {name} says {number}")
-        return given[0] if given else None
-
-    def _held(self, device: int) -> Any:
-        """The device's primary context: the one that PyTorch and ONNX Runtime use too."""
-        try:
-            self._done("begin", "cuInit", 0)
-            number = self._done("find the device", "cuDeviceGet", device)
-            context = self._done("enter", "cuDevicePrimaryCtxRetain", number)
-        except NoMemory as error:
-            raise InvalidSetting(f"there is no CUDA device {device}: {error}") from None
-        self._context = context
-        self._enter()
-        return context
-
-    def _enter(self) -> None:
-        """A context belongs to a thread, and pages are moved by another one than runs."""
-        self._done("enter", "cuCtxSetCurrent", self._context)
-
-    def _wish_for(self, device: int) -> Any:
-        wish = self._driver.CUmemAllocationProp()
-        wish.type = self._driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-        wish.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        wish.location.id = device
+    def _wished(self) -> Any:
+        module = self.driver.module
+        wish = module.CUmemAllocationProp()
+        wish.type = module.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+        wish.location.type = module.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        wish.location.id = self.driver.device
         return wish
 
-    def _access_to(self, device: int) -> Any:
-        access = self._driver.CUmemAccessDesc()
-        access.location.type = self._driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-        access.location.id = device
-        access.flags = self._driver.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+    def _accessed(self) -> Any:
+        module = self.driver.module
+        access = module.CUmemAccessDesc()
+        access.location.type = module.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+        access.location.id = self.driver.device
+        access.flags = module.CUmemAccess_flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE
         return access
-
-
-def _driver() -> Any:
-    try:
-        from cuda.bindings import driver  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        raise InvalidSetting("an arena on CUDA needs the package cuda-bindings") from None
-    return driver

@@ -7,14 +7,15 @@ data has several variants; runs go by the one that held last.
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
+from math import log2
 from typing import TypeVar
 
 from xirang.core.memory.law import ROWS_END, Law, Regime, Traced, law_of
 from xirang.core.memory.lifetime import Traffic, aligned, of_traffic
-from xirang.core.memory.polynomial import Polynomial
+from xirang.core.memory.polynomial import Polynomial, Size, area, middle
 from xirang.memory.arena import HostArena
 from xirang.memory.native.library import Library
 from xirang.memory.room import InstanceRoom
@@ -36,7 +37,7 @@ CACHED_MAX = 4096
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 
-_Size = tuple[int, int]
+_Key = TypeVar("_Key")
 _Known = TypeVar("_Known")
 
 
@@ -47,10 +48,12 @@ class Variant:
     Attributes:
         samples: Runs that were seen.
         structures: Plans of which each is the best for some lengths.
+        is_bound: Whether more rows go another way, so that its blocks do not grow with them.
     """
 
     samples: list[Traced]
     structures: list[Structure] = field(default_factory=list)
+    is_bound: bool = False
 
     @property
     def key(self) -> Key:
@@ -58,11 +61,13 @@ class Variant:
         lifetimes = self.samples[0].lifetimes
         return lifetimes.starts, lifetimes.ends
 
-    def plan(self, library: Library, lengths: Sequence[int]) -> Regime:
+    def plan(self, library: Library, lengths: Sequence[Size]) -> None:
         """Make plans that serve these lengths."""
-        (regime,) = law_of(self.samples).regimes
+        more = (0, 1, 2) if self.is_bound else (0,)
+        samples = [replace(one, rows=one.rows + rows) for one in self.samples for rows in more]
+        (regime,) = law_of(samples).regimes
         found: list[Structure] = []
-        length = max(lengths)
+        length = max(lengths, key=area)
         while len(found) < STRUCTURES_MAX:
             found.append(Structure(library, regime, ROWS, length))
             ratios = {n: _ratio(regime, found, n) for n in lengths if n != length}
@@ -70,10 +75,23 @@ class Variant:
             if ratios.get(length, 1.0) <= CLOSE:
                 break
         self.structures = found
-        return regime
+
+    def distance(self, rows: int, length: Size) -> float:
+        """How far a shape is from those that were seen."""
+        return min(
+            abs(log2(max(1, one.rows) / max(1, rows)))
+            + abs(log2(max(1, area(one.length)) / max(1, area(length))))
+            for one in self.samples
+        )
 
 
-def _ratio(regime: Regime, structures: Sequence[Structure], length: int) -> float:
+def _is_bound(variant: Variant, variants: Sequence[Variant]) -> bool:
+    """Whether it was seen at one number of rows alone, and others at more."""
+    rows, *others = {one.rows for one in variant.samples}
+    return not others and any(one.rows > rows for each in variants for one in each.samples)
+
+
+def _ratio(regime: Regime, structures: Sequence[Structure], length: Size) -> float:
     bound = regime.lifetimes(ROWS, length).aligned(ALIGNMENT).bound_bytes
     return min(one.height_bytes(ROWS, length) for one in structures) / bound if bound else 1.0
 
@@ -85,7 +103,7 @@ class NativeFootprint:
         law: Of its peak, in the regimes that were seen, inputs included.
         peaks: What its runs need of an arena: never less than `peak_bytes` at the shapes that were
             tried, so a little above the law where plans are above the bound.
-        lengths: For which plans are made at load, ascending.
+        lengths: For which plans are made at load, ascending; tuples where they are several.
         lessons: Runs from which it learned after it was made.
     """
 
@@ -94,7 +112,7 @@ class NativeFootprint:
         library: Library,
         samples: Sequence[Traced],
         inputs: Sequence[Polynomial],
-        lengths: Sequence[int],
+        lengths: Sequence[Size],
     ) -> None:
         """Find the law and the first plans.
 
@@ -108,13 +126,11 @@ class NativeFootprint:
         self._library = library
         self._inputs = inputs
         self.lengths = tuple(lengths)
-        self._variants = [Variant(group) for group in _grouped(samples)]
-        self._current = self._variants[0]
         self._is_curious = False
         self._thread: threading.Thread | None = None
-        self._settled()
+        self._settle([Variant(group) for group in _grouped(samples)], self.lengths)
 
-    def peak_bytes(self, rows: int, length: int) -> int:
+    def peak_bytes(self, rows: int, length: Size) -> int:
         """What a run needs of an arena, whichever way it goes."""
         key = rows, length
         if (known := self._peaks.get(key)) is None:
@@ -124,7 +140,7 @@ class NativeFootprint:
             _keep(self._peaks, key, known)
         return known
 
-    def rows_max(self, length: int, size_bytes: int) -> int:
+    def rows_max(self, length: Size, size_bytes: int) -> int:
         """The largest batch of a length that stays within so many bytes; 0 if not one row does."""
         key = length, size_bytes
         if (known := self._rows.get(key)) is None:
@@ -138,9 +154,9 @@ class NativeFootprint:
 
     # ------------------------------------------------------------------ for rooms
 
-    def structure(self, length: int) -> Structure:
-        """The plan for runs of a length, as the last runs went."""
-        return self._best(self._current, length)
+    def structure(self, rows: int, length: Size) -> Structure:
+        """The plan for runs of a shape, as the last of them went."""
+        return self._best(self._variant(rows, length), length)
 
     def is_curious(self) -> bool:
         """Whether the next run should be recorded; asked once for each time that it is said."""
@@ -151,9 +167,9 @@ class NativeFootprint:
         """A run went otherwise than planned, and this is what was recorded of it."""
         if traffic is None or self._thread is not None:
             # Another known way may be the right one; else the next run shows what there is.
-            variants = self._variants
-            index = variants.index(self._current) if self._current in variants else 0
-            self._current = variants[(index + 1) % len(variants)]
+            variants, current = self._variants, self._variant(room.rows, room.length)
+            index = variants.index(current) if current in variants else 0
+            _keep(self._held, (room.rows, room.length), variants[(index + 1) % len(variants)])
             self._is_curious = self.lessons < LESSONS_MAX
             return
         self.lessons += 1
@@ -170,42 +186,51 @@ class NativeFootprint:
 
     # ------------------------------------------------------------------ beside the runs
 
-    def _learn(self, rows: int, length: int, traffic: Traffic) -> None:
+    def _learn(self, rows: int, length: Size, traffic: Traffic) -> None:
         try:
             traced = Traced(rows, length, of_traffic(traffic))
             key = traced.lifetimes.starts, traced.lifetimes.ends
             old = next((one for one in self._variants if one.key == key), None)
             fresh = Variant([*(old.samples if old else ()), traced][-SAMPLES_MAX:])
-            fresh.plan(self._library, (*self.lengths, length))
             others = [one for one in self._variants if one is not old]
-            self._variants = [fresh, *others][:VARIANTS_MAX]
-            self._current = fresh
-            self._settled()
+            self._settle([fresh, *others][:VARIANTS_MAX], (*self.lengths, length))
         finally:
             self._thread = None
 
-    def _settled(self) -> None:
-        """Plans, law and tables, after the variants have changed."""
-        for variant in self._variants:
-            if not variant.structures:
-                variant.plan(self._library, self.lengths)
+    def _settle(self, variants: list[Variant], lengths: Sequence[Size]) -> None:
+        """Plans, law and tables, when the variants change."""
+        for variant in variants:
+            is_bound = _is_bound(variant, variants)
+            if not variant.structures or is_bound != variant.is_bound:
+                variant.is_bound = is_bound
+                variant.plan(self._library, lengths)
+        self._variants = variants
+        self._held: dict[tuple[int, Size], Variant] = {}
         regimes = [variant.structures[0].regime for variant in self._variants]
         self.law = Law([_with(self._inputs, one) for one in regimes], alignment=ALIGNMENT)
-        self._bests: dict[tuple[int, int], Structure] = {}
-        self._peaks: dict[tuple[int, int], int] = {}
-        self._rows: dict[tuple[int, int], int] = {}
+        self._bests: dict[tuple[int, Size], Structure] = {}
+        self._peaks: dict[tuple[int, Size], int] = {}
+        self._rows: dict[tuple[Size, int], int] = {}
         self.peaks = _scaled(self.law.peaks, self._excess())
 
     def _excess(self) -> Fraction:
         """By how much plans are above the law, at worst of those that were tried."""
-        between = [(one + other) // 2 for one, other in pairwise(self.lengths)]
+        between = [middle(one, other) for one, other in pairwise(self.lengths)]
         tried = [(rows, n) for rows in (1, ROWS, 8 * ROWS) for n in (*self.lengths, *between)]
         ratios = [
             Fraction(self.peak_bytes(*size), max(1, self.law.peak_bytes(*size))) for size in tried
         ]
         return max(Fraction(1), *ratios).limit_denominator(1 << 20) if ratios else Fraction(1)
 
-    def _best(self, variant: Variant, length: int) -> Structure:
+    def _variant(self, rows: int, length: Size) -> Variant:
+        """The way that runs of a shape went last, or else the nearest that were seen."""
+        key = rows, length
+        if (known := self._held.get(key)) is None:
+            known = min(self._variants, key=lambda one: one.distance(rows, length))
+            _keep(self._held, key, known)
+        return known
+
+    def _best(self, variant: Variant, length: Size) -> Structure:
         if len(variant.structures) == 1:
             return variant.structures[0]
         key = id(variant), length
@@ -214,7 +239,7 @@ class NativeFootprint:
             _keep(self._bests, key, known)
         return known
 
-    def _rows_max(self, length: int, size_bytes: int) -> int:
+    def _rows_max(self, length: Size, size_bytes: int) -> int:
         """The law is close; the plans are exact."""
         if self.peak_bytes(ROWS_END, length) <= size_bytes:
             return ROWS_END
@@ -238,14 +263,7 @@ def _with(inputs: Sequence[Polynomial], regime: Regime) -> Regime:
 
 
 def _scaled(peaks: Sequence[Polynomial], by: Fraction) -> tuple[Polynomial, ...]:
-    if by == 1:
-        return tuple(peaks)
-    scaled = []
-    for peak in peaks:
-        one, two, three, four, five, six = (n * by.numerator for n in peak.numerators)
-        terms = (one, two, three, four, five, six)
-        scaled.append(Polynomial(terms, peak.denominator * by.denominator))
-    return tuple(scaled)
+    return tuple(peaks) if by == 1 else tuple(peak.times(by) for peak in peaks)
 
 
 def _grouped(samples: Sequence[Traced]) -> list[list[Traced]]:
@@ -257,7 +275,7 @@ def _grouped(samples: Sequence[Traced]) -> list[list[Traced]]:
     return sorted(groups.values(), key=len, reverse=True)[:VARIANTS_MAX]
 
 
-def _keep(table: dict[_Size, _Known], key: _Size, value: _Known) -> None:
+def _keep(table: dict[_Key, _Known], key: _Key, value: _Known) -> None:
     if len(table) >= CACHED_MAX:
         table.clear()
     table[key] = value

@@ -5,6 +5,7 @@ included, each at its planned place. Outputs are copied before the run ends, sin
 begins at the same bottom.
 """
 
+import itertools
 import threading
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -13,6 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from xirang.core.memory.lifetime import Allocate, Free, Traffic, aligned
+from xirang.core.memory.polynomial import Size
 from xirang.memory.arena import HostArena, NoMemory
 from xirang.memory.native.library import Library, Run
 from xirang.memory.structure import ALIGNMENT, Structure
@@ -38,8 +40,12 @@ class Runnable(Protocol):
 class Plans(Protocol):
     """What a room needs of the model's footprint."""
 
-    def structure(self, length: int) -> Structure | None:
-        """The plan for runs of a length; None: take the lowest gaps."""
+    def peak_bytes(self, rows: int, length: Size) -> int:
+        """What a run needs of an arena."""
+        ...
+
+    def structure(self, rows: int, length: Size) -> Structure | None:
+        """The plan for runs of a shape; None: take the lowest gaps."""
         ...
 
     def is_curious(self) -> bool:
@@ -87,15 +93,16 @@ class Ground:
         self._events: Array | None = None
         self._places = np.zeros((2, 64), np.int64)
 
-    def begin(self, structure: Structure | None, rows: int, length: int) -> bool:
+    def begin(self, structure: Structure | None, rows: int, length: Size) -> bool:
         """See `xirang_begin`."""
         run = self.run
         if structure is None:
-            return bool(self.library.begin(run, None, rows, length))
+            return bool(self.library.begin(run, None, 0, 0))
         if structure.count > self._places.shape[1] or not run.sizes:
             self._places = np.zeros((2, max(64, structure.count)), np.int64)
             run.sizes, run.offsets = (row.ctypes.data for row in self._places)
-        return bool(self.library.begin(run, structure.slots, rows, length))
+        slots, stands_for_length, _ = structure.at(length)
+        return bool(self.library.begin(run, slots, rows, stands_for_length))
 
     def end(self) -> None:
         """See `xirang_end`; what still lives keeps its pages."""
@@ -110,14 +117,22 @@ class Ground:
         self.run.events_max = EVENTS_MAX
 
     def heard(self) -> Traffic | None:
-        """What was recorded; None if nothing was, or not all of it."""
+        """What was recorded; None if nothing was, or not all of it.
+
+        What outlives the run is the model's, as a cache is: it is told as a block of no bytes.
+        """
         run, events = self.run, self._events
         count, is_whole = run.events_count, run.events_count <= run.events_max
         run.events_max, self._events = 0, None
         if events is None or not is_whole:
             return None
         told = events[:count].tolist()
-        return [Allocate(event) if event >= 0 else Free(-event - 1) for event in told]
+        freed = {-event - 1 for event in told if event < 0}
+        numbers = itertools.count()
+        return [
+            Free(-event - 1) if event < 0 else Allocate(event if next(numbers) in freed else 0)
+            for event in told
+        ]
 
 
 class InstanceRoom:
@@ -127,22 +142,26 @@ class InstanceRoom:
         """A room in an arena, for the runs of one model."""
         self.peak_bytes = 0
         self.is_planned = False
-        self.rows = self.length = 0
+        self.rows = 0
+        self.length: Size = 0
         self._ground = Ground(library, arena)
         self._plans = plans
         self._taken = self._lease_bytes = 0
 
-    def open(self, rows: int, length: int, lease_bytes: int) -> None:
+    def open(self, rows: int, length: Size, lease_bytes: int) -> None:
         """Begin a run that may take so many bytes from the bottom of the arena.
 
         Args:
             rows: Of the run, filler included.
-            length: The product of its target lengths; 1 if it has none.
+            length: What its rows are padded to, each where there are several; 1 if nothing.
             lease_bytes: What the pool granted.
         """
         self.rows, self.length = rows, length
-        self._taken = 0
         self.extend(lease_bytes)
+        # What outlived an earlier run stays where it is: this one goes above, if it fits there.
+        pinned = self._ground.arena.pinned_bytes
+        is_above = pinned and pinned + self._plans.peak_bytes(rows, length) <= lease_bytes
+        self._taken = pinned if is_above else 0
 
     def extend(self, lease_bytes: int) -> None:
         """The run may take so many bytes instead; its inputs stay where they are."""
@@ -152,11 +171,13 @@ class InstanceRoom:
         """An input of the run, not filled yet; like `numpy.empty` where it finds no room."""
         kind = np.dtype(dtype)
         size_bytes = prod(shape) * kind.itemsize
-        begin = self._taken
+        begin, arena = self._taken, self._ground.arena
         if kind.hasobject or begin + size_bytes > self._lease_bytes:
             return np.empty(shape, kind)
         self._taken = begin + aligned(size_bytes, ALIGNMENT)
-        return self._ground.arena.view(begin, kind, shape)
+        if begin < arena.pinned_bytes:  # something outlived an earlier run there
+            return np.empty(shape, kind)
+        return arena.view(begin, kind, shape)
 
     def run(
         self, executable: Runnable, inputs: Mapping[str, Array], wanted: Sequence[str]
@@ -169,7 +190,7 @@ class InstanceRoom:
         ground, plans = self._ground, self._plans
         told = ground.run
         told.floor_bytes, told.lease_bytes = self._taken, self._lease_bytes
-        structure = plans.structure(self.length)
+        structure = plans.structure(self.rows, self.length)
         is_recorded = plans.is_curious()
         if is_recorded:
             ground.listen()

@@ -41,6 +41,11 @@ def write_memory(page: Page, memory: MemorySnapshot | None) -> None:
     if memory is not None:
         told = (("capacity", memory.capacity_bytes), ("held", memory.held_bytes))
         page.samples(name, [(labels_of(kind=kind), size_bytes) for kind, size_bytes in told])
+        for pool in memory.devices:
+            told = (("capacity", pool.capacity_bytes), ("held", pool.held_bytes))
+            page.samples(
+                name, [(labels_of(device=pool.device, kind=kind), size) for kind, size in told]
+            )
     name = "xirang_memory_bytes"
     page.family(name, "gauge", "A model's memory, by kind.")
     for share in shares:

@@ -299,10 +299,10 @@ class RecordedScheduler(Scheduler):
         self._turn += (_EXTEND, 0, 0, 0, run_id, size_bytes, 0, 0)
         return super().extend(run_id, size_bytes)
 
-    def resize_pool(self, capacity_bytes: int) -> None:
+    def resize_pool(self, capacity_bytes: int, *, is_pressed: bool = False) -> None:
         """There is more memory for the pool now, or less."""
-        self._turn += (_CAPACITY, 0, 0, 0, 0, capacity_bytes, 0, 0)
-        super().resize_pool(capacity_bytes)
+        self._turn += (_CAPACITY | is_pressed << 8, 0, 0, 0, 0, capacity_bytes, 0, 0)
+        super().resize_pool(capacity_bytes, is_pressed=is_pressed)
 
     def drain(self) -> None:
         """Admit nobody any more."""

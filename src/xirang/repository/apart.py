@@ -30,6 +30,7 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
         threads=settings.threads,
         device=settings.device,
         options=dict(source.options),
+        is_governed=settings.memory_native,
     )
     return IsolatedExecutable(
         load, hang_s=settings.hang_s, resident_bytes_max=settings.worker_mib_max << 20

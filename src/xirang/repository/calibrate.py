@@ -1,41 +1,41 @@
 """Finds out at load how much memory a model's runs take, from a few tiny ones."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from math import prod
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from xirang.backends.executable import Executable, Footprint
+from xirang.backends.isolated.executable import IsolatedExecutable
+from xirang.backends.isolated.leases import Fed, Lesson
 from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.torch import TorchExecutable
 from xirang.backends.torch_study import Feed
 from xirang.core.memory.law import Traced
 from xirang.core.memory.lifetime import Traffic, of_traffic
-from xirang.core.memory.polynomial import Measured, Polynomial, fit
+from xirang.core.memory.polynomial import size_of
 from xirang.core.signature import Layout, Signature, TensorSpec
 from xirang.engine.clock import Clock
 from xirang.engine.extent import shape_of
 from xirang.engine.model import Model
 from xirang.memory.footprint import NativeFootprint
 from xirang.memory.native.library import Library
+from xirang.memory.packed import LENGTHS, PackedFeed
 from xirang.memory.room import recorded_alone
+from xirang.repository.tiny_runs import (
+    Size,
+    inputs_law,
+    packed_feed,
+    packed_law,
+    planned_lengths,
+    tiny_sizes,
+)
 from xirang.tensors.tensor import NUMPY_TYPES, Array
 
 log = logging.getLogger(__name__)
 
-Size = tuple[int, tuple[int, ...]]
-"""Rows, and each of the lengths."""
-
-ROWS = (1, 2, 3)
-LENGTHS = (8, 16, 24)
-"""Where nothing is known of a model's lengths: three tell L² from L."""
-
 SECONDS = 0.6
 """After this no more sizes are run."""
-
-LENGTH_MAX = 512
-"""Plans are made for lengths up to here unless the model says how far it goes."""
 
 WORTH_BYTES = 1 << 20
 """Below this a place in an arena costs more than it saves."""
@@ -55,6 +55,12 @@ def calibrate(
     Returns:
         None for a model that allocates as it likes.
     """
+    if model.shapes.is_ragged:
+        if isinstance(inner, TorchExecutable) and inner.is_governed:
+            return _packed(model, inner)
+        return None
+    if isinstance(inner, IsolatedExecutable):
+        return _apart(model, inner, lengths_run=lengths_run) if inner.is_governed else None
     if isinstance(inner, TorchExecutable) and inner.is_governed:
         return _studied(model, inner, lengths_run=lengths_run)
     if not isinstance(inner, OnnxExecutable):
@@ -78,21 +84,23 @@ def _found(
     signature = model.signature
     sizes: list[Size] = []
     samples: list[Traced] = []
-    for size in _sizes(signature, lengths_run):
+    for size in tiny_sizes(signature, lengths_run):
         if samples and clock.now_ns() - begun_ns > SECONDS * 1e9:
             break
         traffic = _traffic(library, model, *size)
         if traffic:
             sizes.append(size)
-            samples.append(Traced(size[0], prod(size[1]), of_traffic(traffic)))
+            samples.append(Traced(size[0], size_of(size[1]), of_traffic(traffic)))
     if not samples:
         log.info("%s: nothing was seen of its memory", model.name)
         return None
-    found = NativeFootprint(library, samples, _inputs(signature, sizes), _planned(model, sizes))
+    found = NativeFootprint(
+        library, samples, inputs_law(signature, sizes), planned_lengths(model, sizes)
+    )
     longest, rows = found.lengths[-1], model.policy.max_batch_size
     most = found.peak_bytes(rows if signature.is_batched else 1, longest)
     log.info(
-        "%s: %d allocations a run, %.1f MB at most of length %d; found in %.2f s",
+        "%s: %d allocations a run, %.1f MB at most of length %s; found in %.2f s",
         *(model.name, len(samples[0].lifetimes), most / 1e6, longest),
         (clock.now_ns() - begun_ns) / 1e9,
     )
@@ -109,7 +117,7 @@ def _studied(
     """The same for PyTorch, whose graph says most of it."""
     sizes: list[Size] = []
     feeds: list[Feed] = []
-    for size in _sizes(model.signature, lengths_run):
+    for size in tiny_sizes(model.signature, lengths_run):
         inputs = feed(model.signature, *size)
         try:
             given = inner.heard(lambda: model.executable.run(inputs, model.output_names))  # noqa: B023
@@ -117,9 +125,9 @@ def _studied(
             log.info("%s: %d × %s was not tried: %s", model.name, *size, error)
             continue
         sizes.append(size)
-        feeds.append(Feed(size[0], prod(size[1]), given))
-    planned = _planned(model, sizes) if sizes else []
-    found = inner.study(feeds, _inputs(model.signature, sizes), planned)
+        feeds.append(Feed(size[0], size_of(size[1]), given))
+    planned = planned_lengths(model, sizes) if sizes else []
+    found = inner.study(feeds, inputs_law(model.signature, sizes), planned)
     rows = model.policy.max_batch_size if model.signature.is_batched else 1
     if found is not None and found.peak_bytes(rows, planned[-1]) < WORTH_BYTES:
         inner.planning = "runs unplanned: its tensors are too small to be worth a place"
@@ -127,6 +135,55 @@ def _studied(
     log.info("%s: %s", model.name, inner.planning)
     # What stands around it tells of it too.
     model.executable.planning = inner.planning  # type: ignore[attr-defined]
+    if found is not None:
+        model.executable.footprint = found  # type: ignore[attr-defined]
+    return found
+
+
+def _packed(model: Model, inner: TorchExecutable) -> Footprint | None:
+    """The same for rows end to end, which PyTorch alone takes."""
+    signature, length_max = model.signature, model.shapes.length_max
+    taken = [run for run in LENGTHS if length_max is None or max(run) <= length_max]
+    feeds = [PackedFeed(run, packed_feed(signature, run)) for run in taken]
+    found = inner.study_packed(feeds, packed_law(signature))
+    log.info("%s: %s", model.name, inner.planning)
+    model.executable.planning = inner.planning  # type: ignore[attr-defined]
+    if found is not None:
+        model.executable.footprint = found  # type: ignore[attr-defined]
+    return found
+
+
+def _apart(
+    model: Model, inner: IsolatedExecutable, *, lengths_run: Sequence[Sequence[int]]
+) -> Footprint | None:
+    """The same for a model in processes: they are shown the tiny runs, and find out for us."""
+    feeds: list[Fed] = []
+    sizes: list[Size] = []
+    wanted: list[str] = []
+    for size in tiny_sizes(model.signature, lengths_run):
+        inputs = feed(model.signature, *size)
+        try:
+            given, wanted = inner.heard(lambda: model.executable.run(inputs, model.output_names))  # noqa: B023
+        except Exception as error:  # a model may refuse what no client would send
+            log.info("%s: %d × %s was not tried: %s", model.name, *size, error)
+            continue
+        sizes.append(size)
+        feeds.append(Fed(size[0], size_of(size[1]), given))
+    if not feeds:
+        return None
+    rows = model.policy.max_batch_size if model.signature.is_batched else 1
+    bytes_of_inputs = inputs_law(model.signature, sizes)
+    lesson = Lesson(
+        feeds, wanted, bytes_of_inputs, planned_lengths(model, sizes), rows, WORTH_BYTES
+    )
+    try:
+        found = inner.study(lesson)
+    except Exception as error:  # whatever it is, the model serves as it did before
+        log.warning("%s: its memory is not governed: %s", model.name, error)
+        return None
+    if inner.planning:
+        log.info("%s: %s", model.name, inner.planning)
+        model.executable.planning = inner.planning  # type: ignore[attr-defined]
     if found is not None:
         model.executable.footprint = found  # type: ignore[attr-defined]
     return found
@@ -160,57 +217,3 @@ def _traffic(library: Library, model: Model, rows: int, lengths: tuple[int, ...]
     except Exception as error:  # a model may refuse what no client would send
         log.info("%s: %d × %s was not traced: %s", model.name, rows, lengths, error)
         return None
-
-
-def _sizes(signature: Signature, lengths_run: Sequence[Sequence[int]]) -> Iterator[Size]:
-    """Sizes that tell the terms of the law apart, the small ones first."""
-    choices = [
-        _tiny(lengths_run[n] if n < len(lengths_run) else ()) for n in range(signature.lengths)
-    ]
-    steps: list[tuple[int, ...]] = list(zip(*choices, strict=False)) if choices else [()]
-    rows = ROWS if signature.is_batched else (1,)
-    if signature.rows_fixed:
-        rows = (signature.rows_fixed,)
-    yield from sorted(
-        ((count, lengths) for count in rows for lengths in steps),
-        key=lambda size: size[0] * prod(size[1]),
-    )
-
-
-def _tiny(known: Sequence[int]) -> list[int]:
-    """Three lengths: usual ones where the model takes any, else of those that it took."""
-    sizes = sorted({size for size in known if size >= 1})
-    if not sizes or (sizes[0] <= LENGTHS[0] and sizes[-1] >= LENGTHS[-1]):
-        return list(LENGTHS)
-    return sizes[: len(LENGTHS)]
-
-
-def _inputs(signature: Signature, sizes: Sequence[Size]) -> list[Polynomial]:
-    """What each input takes."""
-    found = []
-    for spec in signature.inputs:
-        if spec.datatype == "BYTES":
-            continue
-        layout, itemsize = signature.input_layout(spec.name), NUMPY_TYPES[spec.datatype].itemsize
-        measured = [
-            Measured(
-                rows,
-                prod(lengths),
-                itemsize * prod(shape_of(spec, layout, rows=rows, lengths=lengths)),
-            )
-            for rows, lengths in sizes
-        ]
-        found.append(fit(measured)[0])
-    return found
-
-
-def _planned(model: Model, sizes: Sequence[Size]) -> list[int]:
-    """Lengths for which plans are made: octaves, up to the longest."""
-    first = min(prod(lengths) for _, lengths in sizes)
-    if not model.signature.lengths:
-        return [first]
-    if model.signature.lengths > 1:
-        return sorted({prod(lengths) for _, lengths in sizes})
-    longest = max(first, model.shapes.length_max or LENGTH_MAX)
-    octaves = [first << k for k in range(32) if first << k < longest]
-    return [*octaves, longest]

@@ -85,7 +85,7 @@ class Catalogue:
         self._farewells: set[asyncio.Task[None]] = set()
         self._look()
         engine.roster.others = self._names
-        engine.keeper = self._evicted
+        engine.evictions.keeper = self._evicted
 
     async def open(self) -> None:
         """Load what is to be served from the start."""
@@ -272,6 +272,7 @@ class Catalogue:
             try:
                 loaded = await self._load_one(place, config, version)
                 await self._check_unchanged(place, before)
+                await self._engine.evictions.make_room(loaded.model)
                 scratch = override.scratch if override else None
                 fresh = _Serving(loaded, stamps, config, scratch)
                 self._take_over(name, version, fresh, leaving)
@@ -345,19 +346,18 @@ class Catalogue:
         if is_gone:
             log.info("model %s is in no repository any more", name)
 
-    def _let_go(self, name: str, version: int, *, reason: str = "") -> None:
+    def _let_go(self, name: str, version: int, *, reason: str = "") -> "asyncio.Task[None]":
         """Serve a version no more; the index tells the reason, if it did not go at a wish."""
         old = self._serving[name].pop(version)
         self._tell_texts(name)
-        self._say_farewell(self._engine.unload(name, str(version)), old, reason=reason)
+        return self._say_farewell(self._engine.unload(name, str(version)), old, reason=reason)
 
-    def _evicted(self, model: Model) -> bool:
-        """Serve a version no more because others need its memory; false if it is none of ours."""
+    def _evicted(self, model: Model) -> "asyncio.Task[None] | None":
+        """Serve a version no more because others need its memory; None if it is none of ours."""
         version = int(model.version) if model.version.isdigit() else 0
         if version not in self._serving.get(model.name, {}):
-            return False
-        self._let_go(model.name, version)
-        return True
+            return None
+        return self._let_go(model.name, version)
 
     def _tell_texts(self, name: str) -> None:
         serving = self._serving[name]
@@ -367,7 +367,9 @@ class Catalogue:
         else:
             self._texts[name] = text
 
-    def _say_farewell(self, farewell: Awaitable[None], old: _Serving, *, reason: str = "") -> None:
+    def _say_farewell(
+        self, farewell: Awaitable[None], old: _Serving, *, reason: str = ""
+    ) -> "asyncio.Task[None]":
         """Let somebody be answered in peace, and clean up behind him."""
 
         async def say() -> None:
@@ -383,6 +385,7 @@ class Catalogue:
         task = asyncio.ensure_future(say())
         self._farewells.add(task)
         task.add_done_callback(self._farewells.discard)
+        return task
 
     def _tidy(self, scratch: "TemporaryDirectory[str] | None") -> None:
         """Remove files that came with a request and that nobody serves."""

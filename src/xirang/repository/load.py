@@ -4,10 +4,10 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from xirang.backends.executable import Executable, takes_lists
 from xirang.backends.isolated.executable import IsolatedExecutable
-from xirang.backends.onnx import OnnxExecutable
 from xirang.backends.python import PythonExecutable, import_object
 from xirang.backends.requests import takes_requests
 from xirang.backends.torch import torch_file, torch_module
@@ -20,14 +20,16 @@ from xirang.engine.model import Model
 from xirang.engine.probe import Findings, Kind as Verdict
 from xirang.engine.warmup import timed, warm_up
 from xirang.errors import InvalidSetting
+from xirang.memory.machine import private_bytes
 from xirang.repository.apart import opened_apart
 from xirang.repository.calibrate import calibrate
-from xirang.repository.claims import claim_of
+from xirang.repository.claims import claim_of, files_bytes
 from xirang.repository.costs import kind_of, recall, settled
 from xirang.repository.discover import Kind, Source
 from xirang.repository.learned import Learned
 from xirang.repository.rewrite import rewritten
 from xirang.repository.sizes import equal_shapes, plan_of, policy_of
+from xirang.repository.slicing import open_onnx
 from xirang.repository.verdicts import examine
 from xirang.text.folder import read_folder
 from xirang.text.task import purpose_of
@@ -194,8 +196,7 @@ def _examined(
     _prepare(model, found, settings, clock)
     inner = executable if is_rewritten else opened.inner
     footprint = calibrate(model, inner, lengths_run=found.lengths_run, clock=clock)
-    if not model.shapes.is_ragged:  # such runs lie end to end, in memory of their own
-        model.claim = claim_of(footprint, settings, weights=source.path)
+    model.claim = claim_of(model, footprint, settings, held_bytes=opened.held_bytes(source.path))
     return Loaded(model, text, learned, cost_kind, findings)
 
 
@@ -256,12 +257,31 @@ def _freed(
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """A model that can be run, its tokenizer, its processes if it has any, and what runs it."""
+    """A model that can be run.
+
+    Attributes:
+        executable: It.
+        text: Its tokenizer.
+        workers: Its processes if it has any.
+        inner: What runs it.
+        grown_bytes: By how much this process grew over it.
+    """
 
     executable: Executable
     text: TextModel | None
     workers: IsolatedExecutable | None
     inner: Executable
+    grown_bytes: int
+
+    def held_bytes(self, weights: Path | None) -> int:
+        """What it holds as long as it is there.
+
+        Of a model in processes all that is their own; else the size of its files, or where it has
+        none what this process has grown by.
+        """
+        if self.workers is not None:
+            return self.workers.held_bytes
+        return self.grown_bytes if weights is None else files_bytes(weights)
 
 
 def _opened(source: Source, settings: ModelSettings) -> _Opened:
@@ -270,16 +290,18 @@ def _opened(source: Source, settings: ModelSettings) -> _Opened:
         raise InvalidSetting(
             f"{source.path} runs on the CPU, as ONNX models do; expected device = auto or cpu"
         )
+    before_bytes = private_bytes()
     workers = opened_apart(source, settings)
     executable = workers or _opened_here(source, settings)
+    grown_bytes = max(0, private_bytes() - before_bytes)
     if source.kind is not Kind.TEXT:
-        return _Opened(executable, None, workers, executable)
+        return _Opened(executable, None, workers, executable, grown_bytes)
     assert source.path is not None
     folder = read_folder(source.path)
     tokenizer = load_tokenizer(folder.tokenizer)
     purpose = purpose_of(executable, folder, tokenizer.get_vocab_size())
     text = TextModel(source.name, folder, purpose, tokenizer, length_max=settings.length_max)
-    return _Opened(purpose.executable, text, workers, executable)
+    return _Opened(purpose.executable, text, workers, executable, grown_bytes)
 
 
 def _opened_here(source: Source, settings: ModelSettings) -> Executable:
@@ -293,7 +315,7 @@ def _opened_here(source: Source, settings: ModelSettings) -> Executable:
         )
     assert source.path is not None
     if source.path.suffix == ".onnx":
-        return OnnxExecutable(source.path, threads=threads, is_governed=is_governed)
+        return open_onnx(source.path, settings)
     return torch_file(source.path, threads=threads, device=device, is_governed=is_governed)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xirang.core.signature import ROWS_FIRST, Layout, Tie
+from xirang.tensors.assemble import Take
 from xirang.tensors.split import RowsMismatchError
 from xirang.tensors.tensor import NUMPY_TYPES, Array, Tensor
 
@@ -41,12 +42,13 @@ def offsets(*, rows: Sequence[int], lengths: Sequence[int]) -> Array:
     return bounds
 
 
-def pack(tensors: Sequence[Tensor], layout: Layout) -> Array:
+def pack(tensors: Sequence[Tensor], layout: Layout, take: Take | None = None) -> Array:
     """One input of a packed run.
 
     Args:
         tensors: Each request's, shapes equal but for the rows and the length.
         layout: What its axes mean.
+        take: Gives the memory for it; a new array has memory of its own.
 
     Returns:
         Shape: rows × length in sum and what is behind them; rows in sum where it has no length.
@@ -59,7 +61,16 @@ def pack(tensors: Sequence[Tensor], layout: Layout) -> Array:
         array = np.empty(prod(shape), object)
         array[:] = [word for part in parts for word in part]
         return array.reshape(shape)
-    return np.frombuffer(bytearray().join(parts), dtype).reshape(shape)
+    if take is None:
+        return np.frombuffer(bytearray().join(parts), dtype).reshape(shape)
+    array = take(shape, dtype)
+    own: Any = memoryview(array.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    begin = 0
+    for part in parts:
+        end = begin + len(part)
+        own[begin:end] = part
+        begin = end
+    return array
 
 
 def unpack(

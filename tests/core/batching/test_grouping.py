@@ -120,3 +120,27 @@ def test_memory_bounds_first_come_runs(total):
         rows, longest = len(run), max(r.length for r in run)
         assert rows == 1 or rows * longest <= total
     assert [r for run in found for r in run] == requests
+
+
+@pytest.mark.parametrize("batching", list(Batching))
+@pytest.mark.parametrize("total", [300, 1200, 100_000])
+def test_memory_bounds_runs_of_several_lengths_by_each_of_them(batching, total):
+    """What a row takes is not told by the product: the square of the width is in it."""
+    shapes = [(2, 50), (50, 2), (10, 10), (2, 50), (50, 2), (10, 10), (3, 40)]
+    requests = sorted(
+        (request(i, length=h * w, lengths=(h, w)) for i, (h, w) in enumerate(shapes)),
+        key=lambda one: one.length,
+    )
+    policy = Policy(batching=batching)
+
+    def fitting(lengths):
+        height, width = lengths
+        return total // (height + width * width // 10)
+
+    runs, _ = by_length(
+        requests, [r.length for r in requests], [1] * 7, policy=policy, cost=COST, fitting=fitting
+    )
+    (found,) = in_order(requests, policy=policy, fitting=fitting)
+    for run in [*runs, *found]:
+        target = tuple(max(r.lengths[axis] for r in run) for axis in (0, 1))
+        assert len(run) == 1 or len(run) <= fitting(target)

@@ -166,6 +166,16 @@ def test_first_come_fills_in_the_given_order(lengths, rows, bounds, cuts):
     assert first_come(lengths, rows, bounds=bounds) == cuts
 
 
+@given(st.integers(1, 40), LENGTHS, BOUNDS)
+def test_first_come_is_the_same_where_all_are_alike(count, length, bounds):
+    alike = first_come([length] * count, [1] * count, bounds=bounds)
+    # The last is another length, so that there is something to weigh.
+    other = first_come([*[length] * count, 61], [1] * (count + 1), bounds=bounds)
+    assert alike[:-1] == other[: len(alike) - 1]
+    assert alike[-1] in {(begin, min(end, count)) for begin, end in other}
+    assert covers(alike, count)
+
+
 @pytest.mark.parametrize(
     ("bounds", "length", "rows"),
     [(Bounds(8), 100, 8), (Bounds(8, 400), 100, 4), (Bounds(8, 400), 10, 8), (Bounds(8, 5), 9, 0)],

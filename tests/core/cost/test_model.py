@@ -164,6 +164,37 @@ def test_the_law_stays_sane_over_many_noisy_runs(noise):
         assert cost.predict_ns(rows=rows, length=length) == pytest.approx(expected, rel=0.25)
 
 
+def test_noise_does_not_change_the_proportions_of_a_law():
+    # Runs of a server are all alike, which says little of what a call costs. A law that forgot at
+    # the same pace whatever the noise made it five times as much, and then runs were padded more.
+    law, draw = LAWS["minilm"], random.Random(7)
+    cost = learned(*law)
+    for _ in range(3000):
+        rows, length = draw.choice(((14, 16), (7, 32), (4, 64), (2, 120), (1, 200)))
+        slowed = 2.0 if draw.random() < 0.3 else 1.0
+        ran_ns = int(slowed * true_ns(law, rows, length) * draw.lognormvariate(0.0, 0.2))
+        cost.observe(rows=rows, length=length, ran_ns=ran_ns)
+        worth = cost.call_ns() / cost.row_ns(30) * 30 * law[2] / law[0]
+        assert 0.6 < worth < 1.6
+
+
+def test_what_a_badly_measured_call_costs_is_soon_known():
+    law, draw = LAWS["minilm"], random.Random(9)
+    cost = learned(6 * law[0], *law[1:])
+    for _ in range(150):
+        rows, length = draw.choice(CELLS)
+        ran_ns = int(true_ns(law, rows, length) * draw.lognormvariate(0.0, 0.05))
+        cost.observe(rows=rows, length=length, ran_ns=ran_ns)
+    assert cost.call_ns() == pytest.approx(law[0], rel=0.25)
+
+
+def test_a_weight_that_would_be_negative_leaves_no_other_too_large():
+    law = LAWS["minilm"]
+    cost = learned(*law)
+    cost.observe(rows=1, length=1, ran_ns=1)
+    assert cost.row_ns(64) == pytest.approx(true_ns(law, 1, 64) - law[0], rel=0.1)
+
+
 def test_one_size_for_long_does_not_make_it_forget_the_others():
     law = LAWS["gpu-like"]
     cost = learned(*law, grid=tuple((rows, 1) for rows in (1, 4, 16)))
@@ -270,6 +301,14 @@ IMPOSSIBLE = {
 def test_a_state_that_no_model_can_be_in_is_refused(change):
     with pytest.raises(ValueError, match=r"cost model|times"):
         CostModel.of(replace(learned(*LAWS["minilm"]).state(), **change))
+
+
+def test_a_state_whose_covariance_is_none_is_survived():
+    torn = replace(learned(*LAWS["minilm"]).state(), covariance=((-9.0,) * 4,) * 4)
+    cost = CostModel.of(torn)
+    for rows, length in CELLS:
+        cost.observe(rows=rows, length=length, ran_ns=int(true_ns(LAWS["encoder"], rows, length)))
+    assert all(0 <= weight < 1e300 for weight in cost.weights)
 
 
 def test_the_grid_of_these_tests_excites_all_four_weights():

@@ -3,9 +3,10 @@
 import pytest
 from hypothesis import given, strategies as st
 
+from xirang.core.memory import account as module
 from xirang.core.memory.account import Account, Claim
 from xirang.core.memory.arena import Refused
-from xirang.core.memory.polynomial import NOTHING, Polynomial
+from xirang.core.memory.polynomial import NOTHING, Factor, Polynomial, Term, made
 from xirang.core.memory.pool import Pool, PoolSettings
 
 SLAB = 1 << 20
@@ -33,6 +34,46 @@ def test_the_largest_run_within_a_size_fits_and_one_row_more_does_not(length, si
     rows = account.rows_within(length, size)
     assert not rows or account.need_bytes(rows, length) <= size
     assert account.need_bytes(rows + 1, length) > size
+
+
+TALL = made({Term(has_rows=True, factors=(Factor(0), Factor(1, 3, 4))): 512, Term(): 4096})
+
+
+@given(st.integers(1, 40), st.tuples(st.integers(1, 99), st.integers(1, 99)))
+def test_several_lengths_are_looked_up_by_each_of_them(rows, lengths):
+    account = account_of((TALL, NOTHING))
+    assert account.need_bytes(rows, lengths) == TALL.bytes_at(rows, lengths)
+    most = account.rows_max(lengths)
+    assert account.need_bytes(most, lengths) <= account.most_bytes()
+    assert account.need_bytes(most + 1, lengths) > account.most_bytes()
+
+
+def test_what_is_kept_of_several_lengths_is_bounded(monkeypatch):
+    monkeypatch.setattr(module, "LENGTHS_KEPT_MAX", 50)
+    account = account_of((TALL,))
+    for number in range(10_000):
+        account.rows_max((1 + number % 100, 1 + number // 100))
+    assert max(len(account._lines), len(account._fit)) <= 50
+
+
+PACKED = made({Term(factors=(Factor(0),)): 1024, Term(factors=(Factor(1), Factor(1))): 64})
+
+
+@given(st.lists(st.integers(1, 200), min_size=1, max_size=40))
+def test_rows_end_to_end_need_what_all_and_the_longest_need(run):
+    account = account_of((PACKED,), is_packed=True)
+    need = account.need_bytes(len(run), (sum(run), max(run)))
+    assert need == 1024 * sum(run) + 64 * max(run) ** 2
+    assert need <= account.need_bytes(len(run), max(run)), "as if all were as long as that"
+
+
+@given(st.integers(1, 300), st.integers(0, 10**7))
+def test_the_largest_run_of_equal_rows_end_to_end(length, size):
+    account = account_of((PACKED,), is_packed=True)
+    rows = account.rows_within(length, size)
+    assert not rows or account.need_bytes(rows, length) <= size
+    assert account.need_bytes(rows + 1, length) > size
+    assert not account._lines, "no two runs are alike: nothing is kept of them"
 
 
 def test_a_model_whose_rows_take_nothing_has_no_bound():

@@ -97,3 +97,46 @@ def test_no_share_within_its_guarantee_is_ever_refused(acts):
             broker.give_back(share, min(-slabs, share.held))
         broker.check_integrity()
         broker.check_promises()
+
+
+SHARES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 40)), max_size=5)
+
+
+@given(SHARES, st.integers(0, 40))
+def test_wishes_are_granted_as_far_as_they_leave_others_theirs(asked, spare):
+    broker = Broker(spare + sum(max(least, fixed) for least, fixed, _ in asked))
+    for number, (least, fixed, wish) in enumerate(asked):
+        share = broker.add(str(number), guarantee=least, limit=broker.capacity, wish=wish)
+        share.fixed = fixed
+        broker.count(share, fixed)
+    broker.deal()
+    broker.check_integrity()
+    broker.check_promises()
+    shares = list(broker.shares.values())
+    wanted = sum(max(share.firm, share.wish) for share in shares)
+    for share in shares:
+        assert share.firm <= share.promised <= max(share.firm, share.wish)
+        if wanted <= broker.capacity:
+            assert share.promised == max(share.firm, share.wish)
+        if share.wish <= broker.capacity - sum(o.firm for o in shares if o is not share):
+            assert share.fixed + broker.most(share) >= share.wish, "it may have that when alone"
+
+
+def test_who_comes_gets_what_it_needs_of_what_others_only_wished_for():
+    broker = Broker(100)
+    a = broker.add("a", guarantee=10, limit=100, wish=80)
+    assert a.guarantee == 80
+    b = broker.add("b", guarantee=50, limit=100)
+    assert (a.guarantee, b.guarantee, broker.owed) == (50, 50, 100)
+    broker.resize(60)
+    assert (a.guarantee, b.guarantee) == (10, 50)
+    broker.remove("b")
+    broker.resize(100)
+    assert a.guarantee == 80
+
+
+def test_two_who_both_wish_for_nearly_all_get_little_of_it_but_may_borrow_all():
+    broker = Broker(100)
+    a, b = (broker.add(name, guarantee=5, limit=100, wish=90) for name in "ab")
+    assert (a.guarantee, b.guarantee) == (10, 10)
+    assert broker.most(a) == 90

@@ -37,15 +37,6 @@ def test_the_largest_batch_fits_and_one_row_more_does_not(length, size_bytes):
     assert found.peak_bytes(rows + 1, length) > size_bytes
 
 
-def test_a_table_says_the_same():
-    found = law()
-    table = found.table(10**6, 64)
-    assert [table.rows_max(n) for n in range(1, 65)] == [
-        found.rows_max(n, 10**6) for n in range(1, 65)
-    ]
-    assert table.rows_max(65) == 0
-
-
 def test_the_peak_of_several_regimes_is_that_of_the_worst():
     longer = (4, 3, 2, 4)
     found = law_of([traced(*s) for s in SHAPES] + [traced(*s, ends=longer) for s in SHAPES])

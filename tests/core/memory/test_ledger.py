@@ -73,3 +73,68 @@ def test_a_snapshot_is_in_bytes_and_by_model():
     assert (a.waiting_bytes, a.predicted_bytes, a.real_bytes) == (0, 20_500, 18_000)
     assert dict(a.counts)["trim"] == 1
     assert (b.limit_bytes, b.committed_bytes) == (100_000, 0)
+
+
+def test_a_device_has_a_pool_of_its_own():
+    settings = PoolSettings(100_000, slab_bytes=SLAB, devices=(("cuda:0", 20_000),))
+    ledger = Ledger(settings)
+    assert "nobody counts the memory of cuda:1" in ledger.refusal(Claim(ROWS, device="cuda:1"))
+    there = Claim(ROWS, guarantee_bytes=10_000, fixed_bytes=5000, device="cuda:0")
+    host = ledger.open("host", Claim(ROWS), instances=2)
+    device = ledger.open("device", there, instances=2)
+    assert not set(host.arenas) & set(device.arenas)
+    assert (host.rows_max(1), device.rows_max(1)) == (1000, 150)
+    assert device.lease(0, 150, 1) is None
+    assert host.lease(0, 1000, 1) is None
+    refused = device.lease(1, 50, 1)
+    assert refused is not None
+    before = ledger.freed
+    ledger.refused(device, refused, 5)
+    device.release(0, now_ns=5)
+    assert ledger.freed > before
+    assert ledger.tidy_ns == 5 + TIDY_NS
+    assert [resize.arena for resize in ledger.drain()] == [host.arenas[0], device.arenas[0]]
+    told = ledger.snapshot()
+    assert (told.capacity_bytes, told.held_bytes) == (100_000, 100_000)
+    assert [(each.device, each.capacity_bytes, each.held_bytes) for each in told.devices] == [
+        ("cuda:0", 20_000, 20_000)
+    ]
+    ledger.tidy(5 + TIDY_NS)
+    ledger.check_integrity()
+    ledger.close("device")
+    assert ledger.devices["cuda:0"].broker.held == 0
+    ledger.check_integrity()
+
+
+def test_who_would_have_to_go_is_the_least_recently_used_of_those_that_may():
+    ledger = ledger_of(
+        a={"may_go": True, "fixed_bytes": 30_000},
+        b={"may_go": True, "guarantee_bytes": 30_000},
+        stays={"fixed_bytes": 30_000},
+    )
+    for name, used_ns in (("a", 5), ("b", 3)):
+        account = ledger.accounts[name]
+        account.lease(0, 1, 1)
+        account.release(0, now_ns=used_ns)
+
+    def goes(**claim):
+        return ledger.who_goes(Claim(ROWS, **claim))
+
+    assert goes(fixed_bytes=10_000) == []
+    assert goes(fixed_bytes=40_000) == ["b"]
+    assert goes(guarantee_bytes=70_000) == ["b", "a"]
+    assert goes(guarantee_bytes=71_000) == [], "that would not be enough"
+    assert goes(fixed_bytes=20_000, limit_bytes=15_000) == [], "nobody else is in its way"
+    ledger.accounts["b"].lease(0, 1, 1)
+    assert goes(fixed_bytes=40_000) == ["a"], "who runs stays"
+
+
+def test_a_wish_is_a_guarantee_until_somebody_needs_it_more():
+    ledger = ledger_of(a={"guarantee_bytes": 10_000, "wish_bytes": 60_000})
+    (a,) = ledger.snapshot().shares
+    assert a.guarantee_bytes == 60_000
+    claim = Claim(ROWS, guarantee_bytes=90_000)
+    assert ledger.refusal(claim) == ""
+    ledger.open("b", claim, instances=1)
+    assert [share.guarantee_bytes for share in ledger.snapshot().shares] == [10_000, 90_000]
+    ledger.check_integrity()

@@ -36,6 +36,16 @@ def test_it_gets_better_with_work_and_never_worse(name):
     assert fault_of(found, planner.plan.offsets, planner.plan.height_bytes) is None
 
 
+@pytest.mark.parametrize("name", ["B", "C", "D", "F"])
+def test_hard_problems_reach_the_capacity_that_they_were_made_for(name):
+    found = problem(name)
+    planner = Planner(found)
+    assert planner.reach(1_048_576, steps_max=1_000_000)
+    made = planner.plan
+    assert made.height_bytes <= 1_048_576
+    assert fault_of(found, made.offsets, made.height_bytes) is None
+
+
 def test_the_example_of_twelve_units_is_solved():
     made = plan(problem("input12"))
     assert made.height_bytes == made.bound_bytes == 12

@@ -1,24 +1,19 @@
-"""Polynomials in rows and length: found from samples, exact, and never too small."""
+"""Polynomials in rows and lengths: sums, products, and which is nowhere smaller."""
 
-import pytest
+from fractions import Fraction
+
+import msgspec
 from hypothesis import given, strategies as st
 
-from xirang.core.memory.polynomial import Measured, Polynomial, fit, terms_of, total
+from xirang.core.memory.polynomial import NOTHING, Factor, Polynomial, Term, made, total, upper
 
 SHAPES = [(rows, length) for rows in (1, 2, 3) for length in (16, 32, 48, 64)]
 coefficients = st.tuples(*[st.integers(0, 500)] * 6)
 
-
-def measured(size_of, shapes=SHAPES):
-    return [Measured(b, n, size_of(b, n)) for b, n in shapes]
-
-
-@given(coefficients, st.integers(1, 10_000), st.integers(1, 10_000))
-def test_tiny_samples_give_the_size_at_any_shape(numerators, rows, length):
-    truth = Polynomial(numerators)
-    found, is_exact = fit(measured(truth.bytes_at))
-    assert is_exact
-    assert found.bytes_at(rows, length) == truth.bytes_at(rows, length)
+factors = st.builds(Factor, st.integers(0, 1), st.integers(0, 3), st.integers(1, 4))
+terms = st.builds(Term, st.booleans(), st.lists(factors, max_size=2).map(sorted).map(tuple))
+of_two = st.dictionaries(terms, st.integers(-20, 500), max_size=5).map(made)
+pairs = st.tuples(st.integers(1, 99), st.integers(1, 99))
 
 
 @given(coefficients, coefficients)
@@ -27,6 +22,24 @@ def test_what_covers_is_nowhere_smaller(one, other):
     if first.covers(second):
         shapes = [*SHAPES, (1, 1), (1, 2), (2, 1), (500, 1), (1, 500)]
         assert all(first.bytes_at(b, n) >= second.bytes_at(b, n) for b, n in shapes)
+
+
+@given(of_two, of_two, st.integers(1, 50), pairs)
+def test_what_covers_is_nowhere_smaller_whatever_the_strides(one, other, rows, lengths):
+    assert one.covers(one)
+    both = total([one, other])
+    if both.covers(other):
+        assert both.bytes_at(rows, lengths) >= other.bytes_at(rows, lengths)
+
+
+@given(st.lists(of_two, max_size=4), st.integers(1, 50), pairs)
+def test_a_sum_has_the_sum_of_their_sizes(parts, rows, lengths):
+    def value(one):
+        fixed, each, denominator = one.line_at(lengths)
+        return Fraction(fixed + each * rows, denominator)
+
+    assert value(total(parts)) == sum(map(value, parts))
+    assert value(total(parts).times(Fraction(3, 7))) == sum(map(value, parts)) * Fraction(3, 7)
 
 
 @given(coefficients, st.integers(1, 64), st.integers(0, 10**7))
@@ -46,29 +59,40 @@ def test_a_negative_coefficient_that_matters_not_covers():
     assert not Polynomial((-5, 0, 4, 0, 0, 0)).covers(Polynomial((0, 0, 0, 0, 0, 0)))
 
 
-@pytest.mark.parametrize("size_of", [lambda b, n: b * n // 3, lambda b, n: 64 * -(-b * n // 50)])
-def test_what_follows_no_polynomial_is_covered_where_it_was_seen(size_of):
-    samples = measured(size_of)
-    found, is_exact = fit(samples)
-    assert not is_exact
-    assert all(found.bytes_at(s.rows, s.length) >= s.size_bytes for s in samples)
+def test_strides_round_up_or_down():
+    down, up = (Term(factors=(Factor(1, shift, 4),)) for shift in (0, 3))
+    assert [made({down: 1}).bytes_at(1, (0, n)) for n in (3, 4, 5)] == [0, 1, 1]
+    assert [made({up: 1}).bytes_at(1, (0, n)) for n in (3, 4, 5)] == [1, 1, 2]
+    # It is 1 at least, where rounding down may leave nothing.
+    assert made({up: 3}).covers(made({Term(): 3}))
+    assert not made({down: 3}).covers(made({Term(): 3}))
 
 
-def test_few_samples_are_taken_for_the_one_term_that_they_follow():
-    found, is_exact = fit(measured(lambda b, n: 96 * b * n * n, [(1, 128), (2, 128), (1, 256)]))
-    assert not is_exact
-    assert found.bytes_at(32, 512) == 96 * 32 * 512 * 512
+@given(st.lists(st.tuples(st.integers(-9, 9), st.integers(0, 9), st.integers(1, 3)), min_size=1))
+def test_lines_that_others_cover_say_nothing(lines):
+    kept = upper(lines)
+    for rows in (0, 1, 2, 50):
+        values = [max(Fraction(a + b * rows, d) for a, b, d in some) for some in (lines, kept)]
+        assert values[0] == values[1]
 
 
-def test_no_sample_is_no_size():
-    assert fit([])[0].bytes_at(9, 9) == 0
+def test_a_polynomial_goes_through_a_recording():
+    found = made({Term(has_rows=True, factors=(Factor(1, 3, 4), Factor(1, 3, 4))): Fraction(7, 2)})
+    found.bytes_at(1, (1, 1))
+    told = msgspec.json.encode(found)
+    assert msgspec.json.decode(told, type=Polynomial) == found
+    # As earlier recordings have them: of rows and one length.
+    assert msgspec.json.decode(
+        b'{"numerators": [0, 5, 0, 0, 0, 0]}', type=Polynomial
+    ) == Polynomial((0, 5, 0, 0, 0, 0))
 
 
 def test_sums_and_multiples():
     half = Polynomial((1, 0, 0, 0, 0, 0), 2)
     assert total([half, half]) == Polynomial((1, 0, 0, 0, 0, 0))
+    assert total([]) == NOTHING
     assert half.bytes_at(1, 1) == 1
     assert Polynomial((0, 0, 0, 64, 0, 0)).is_multiple_of(64)
     assert not Polynomial((0, 0, 0, 32, 0, 0)).is_multiple_of(64)
     assert Polynomial((0, 0, 0, 32, 0, 0)).plus(63).bytes_at(1, 1) == 95
-    assert terms_of(2, 3) == (1, 2, 3, 6, 18, 9)
+    assert Polynomial((1, 10, 100, 1000, 10_000, 100_000)).bytes_at(2, 3) == 1086321

@@ -319,6 +319,7 @@ class Leases(RuleBasedStateMachine):
         self.running = {}
         self.pages = {}
         self.line = []
+        self.short = set()
         self.now_ns = 0
         self.capacity = self.most = 60
         for name in "ab":
@@ -344,8 +345,9 @@ class Leases(RuleBasedStateMachine):
         own = [place.leased for place in self.pool.arenas.values() if place.share is share]
         return share.fixed + sum(own)
 
-    def free_for(self, share, size):
+    def free_for(self, arena, size):
         """Whether a lease must be granted, straight from what was promised."""
+        share = self.pool.arenas[arena].share
         slabs = -(-size // SLAB)
         used = {each.name: self.used(each) for each in self.pool.broker.shares.values()}
         others = [
@@ -355,7 +357,7 @@ class Leases(RuleBasedStateMachine):
         ]
         if used[share.name] + slabs <= share.guarantee:
             return sum(others) + share.guarantee <= self.capacity
-        is_turn = not self.line or self.line[0] is share
+        is_turn = self.line[0] is share if self.line else not self.short - {arena}
         own = used[share.name] + slabs
         return is_turn and own <= share.limit and own + sum(others) <= self.capacity
 
@@ -365,9 +367,11 @@ class Leases(RuleBasedStateMachine):
         if arena in self.running:
             return
         share = self.pool.arenas[arena].share
-        must = self.free_for(share, size)
+        must = self.free_for(arena, size)
         found = self.pool.lease(arena, size)
+        self.short.discard(arena)
         if isinstance(found, Refused):
+            self.short.add(arena)
             assert not must
             assert found.room_bytes < size
             again = self.pool.lease(arena, found.room_bytes)
@@ -438,11 +442,13 @@ class Leases(RuleBasedStateMachine):
             if name[0] == "c" and not self.running.keys() & set(arenas):
                 self.pool.remove_share(share)
                 self.line = [each for each in self.line if each is not share]
+                self.short -= set(arenas)
         self.carry_out()
 
     @rule()
     def tidy(self):
         self.pool.tidy(now_ns=self.now_ns)
+        self.short &= self.running.keys()
         self.carry_out()
 
     @invariant()

@@ -38,5 +38,6 @@ def test_long_budgets_that_left_do_not_pile_up_behind_a_short_one():
         waiting[id] = None
         starts.push(10**9, id)
         del waiting[id]
+        starts.trim()
         assert len(starts._heap) <= STALE_MAX + 4
     assert starts.first() == (1, 0)

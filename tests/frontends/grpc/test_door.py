@@ -1,4 +1,4 @@
-"""Whether there is a gRPC door: as it is set, and as grpcio is there."""
+"""Whether there is a gRPC door, and which: as it is set, and as what it needs is there."""
 
 import asyncio
 import subprocess
@@ -10,6 +10,7 @@ from tests.frontends.puppets import PuppetService
 from xirang.config import GRPC_PORT, Config, load_config
 from xirang.errors import InvalidSetting
 from xirang.frontends.doors import grpc_door
+from xirang.frontends.grpc import settings as grpc_settings
 
 
 def opened(config):
@@ -26,30 +27,64 @@ def opened(config):
 
 
 @pytest.fixture
-def no_grpcio(monkeypatch):
-    monkeypatch.setitem(sys.modules, "grpc", None)
-    monkeypatch.delitem(sys.modules, "xirang.frontends.grpc.grpcio", raising=False)
+def nothing_installed(monkeypatch):
+    def door_of(_server):
+        raise ImportError("No module named 'hpack'")
+
+    monkeypatch.setattr(grpc_settings, "door_of", door_of)
 
 
 def test_a_free_port_or_none():
-    assert opened(Config(grpc_port=0)).port > 0
     assert opened(Config(grpc_port=-1)) is None
 
 
-def test_without_grpcio_there_is_http_alone(no_grpcio, caplog):
+@pytest.mark.parametrize(("name", "kind"), [("own", "OwnDoor"), ("grpcio", "GrpcioDoor")])
+def test_a_setting_says_what_carries_it(name, kind):
+    door = opened(Config(grpc_port=0, grpc_server=name))
+    assert door.port > 0
+    assert type(door).__name__ == kind
+
+
+@pytest.mark.parametrize(("name", "library"), [("own", "hpack"), ("grpcio", "grpc")])
+def test_a_door_needs_its_library_and_not_the_other(name, library):
+    program = (
+        "import sys\n"
+        f"sys.modules['{library}'] = None\n"
+        "from xirang.frontends.grpc.settings import door_of\n"
+        "for name in ('own', 'grpcio'):\n"
+        "    try:\n"
+        "        print(door_of(name).__name__)\n"
+        "    except ImportError:\n"
+        "        print('none')\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+    names = {"own": "OwnDoor", "grpcio": "GrpcioDoor"} | {name: "none"}
+    assert ran.stdout.split() == list(names.values())
+
+
+def test_without_what_it_needs_there_is_http_alone(nothing_installed, caplog):
     caplog.set_level("INFO")
-    assert opened(Config()) is None
+    assert opened(Config(grpc_server="own")) is None
     assert "pip install 'xirang[grpc]'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "extra"),
+    [
+        ({"grpc_port": GRPC_PORT + 1, "grpc_server": "own"}, "grpc"),
+        ({"grpc_server": "grpcio"}, "grpcio"),
+    ],
+)
+def test_who_asks_for_what_is_not_there_is_told_what_to_install(nothing_installed, wanted, extra):
+    with pytest.raises(InvalidSetting, match=rf"gRPC needs `pip install 'xirang\[{extra}\]'"):
+        opened(Config(**wanted))
 
 
 def test_a_server_without_the_door_loads_nothing_for_it():
     program = "import sys, xirang.app\nassert not {'grpc', 'google.protobuf'} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", program], check=True)
-
-
-def test_who_asks_for_a_port_needs_grpcio(no_grpcio):
-    with pytest.raises(InvalidSetting, match="gRPC needs `pip install"):
-        opened(Config(grpc_port=GRPC_PORT + 1))
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ def test_a_call_that_is_taken_back_ends_what_is_seen_of_it(service, servicer, sp
 
 
 def test_each_request_of_a_stream_is_one_of_its_own(service, servicer, spans):
-    stream = InferStream(servicer, lambda _: None, lambda: None)
+    stream = InferStream(servicer, lambda _: None, lambda: None, lambda: None)
     for identity in "ab":
         stream.receive(wish(identity).SerializeToString(), SAMPLED)
     service.answer()

@@ -177,8 +177,9 @@ def test_a_region_that_there_is_not_is_unknown():
 @pytest.mark.parametrize("datatype", NUMBERS)
 def test_answers_of_every_datatype(datatype):
     array = samples(datatype)
-    encoded = encode({"y": array}, ("m", "3"), identity="7", parameters={}).SerializeToString()
+    encoded = encode({"y": array}, ("m", "3"), identity="7", parameters={})
     theirs = ModelInferResponse.FromString(encoded)
+    assert theirs.SerializeToString() == encoded, "as protobuf itself writes it"
     assert (theirs.model_name, theirs.model_version, theirs.id) == ("m", "3", "7")
     (output,) = theirs.outputs
     assert (output.name, output.datatype, list(output.shape)) == ("y", datatype, [1, 3])
@@ -190,7 +191,8 @@ def test_answers_of_strings_and_parameters():
     encoded = encode(
         {"y": words}, ("m", "1"), identity="", parameters={"b": True, "f": 1.5, "s": "t"}
     )
-    theirs = ModelInferResponse.FromString(encoded.SerializeToString())
+    theirs = ModelInferResponse.FromString(encoded)
+    assert len(theirs.SerializeToString()) == len(encoded)
     assert theirs.raw_output_contents == [b"\1\0\0\0a\1\0\0\0\xff"]
     assert theirs.parameters["b"].bool_param
     assert theirs.parameters["f"].double_param == 1.5

@@ -27,11 +27,15 @@ class Wire:
 
     def __init__(self, servicer):
         self.sent = []
+        self.answered = 0
         self.is_finished = False
-        self.stream = InferStream(servicer, self.take, self.finish)
+        self.stream = InferStream(servicer, self.take, self.count, self.finish)
 
     def take(self, message):
         self.sent.append(pb.ModelStreamInferResponse.FromString(message))
+
+    def count(self):
+        self.answered += 1
 
     def finish(self):
         assert not self.is_finished
@@ -120,7 +124,7 @@ def test_an_answer_at_once_needs_no_ticket(service, wire):
 def reflect(servicer, **request):
     sent = []
     path = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
-    stream = streams_of(servicer)[path](sent.append, lambda: sent.append(None))
+    stream = streams_of(servicer)[path](sent.append, lambda: None, lambda: sent.append(None))
     message = reflection_pb2.ServerReflectionRequest(**request)
     stream.receive(message.SerializeToString(), Envelope())
     stream.abandon()

@@ -11,20 +11,18 @@ from itertools import count
 
 from xirang.backends.isolated.channel import Channel
 from xirang.backends.isolated.messages import (
-    Ask,
-    AskEach,
     AskOther,
-    Load,
     Message,
     OtherTold,
     Part,
+    Task,
     response_of,
 )
 from xirang.backends.isolated.segment import mapped, written
 from xirang.backends.requests import InnerCall, Responded, error_of
 from xirang.errors import XirangError
 
-Task = tuple[Load | Ask | AskEach, int | None]
+Given = tuple[Task, int | None]
 """What the server wants, and the descriptor that came with it."""
 
 
@@ -41,13 +39,13 @@ class Conversation:
         self._channel = channel
         self._changed = threading.Condition()
         self._is_reading = False
-        self._tasks: deque[Task] = deque()
+        self._tasks: deque[Given] = deque()
         self._told: dict[int, tuple[OtherTold, int | None]] = {}
         self._numbers = count(1)
         self.is_in_run = False
         self.is_shared = False
 
-    def next_task(self) -> Task:
+    def next_task(self) -> Given:
         """What the server wants next.
 
         Raises:
@@ -55,7 +53,7 @@ class Conversation:
         """
         if not self.is_shared:
             message, descriptor = self._channel.receive()
-            assert isinstance(message, Load | Ask | AskEach)
+            assert isinstance(message, Task)
             return message, descriptor
         self._wait(lambda: bool(self._tasks))
         return self._tasks.popleft()
@@ -115,5 +113,5 @@ class Conversation:
         if isinstance(message, OtherTold):
             self._told[message.number] = (message, descriptor)
         else:
-            assert isinstance(message, Load | Ask | AskEach)
+            assert isinstance(message, Task)
             self._tasks.append((message, descriptor))

@@ -17,6 +17,7 @@ from typing import TypeVar
 import msgspec
 
 from xirang.backends.executable import WorkerDied
+from xirang.backends.isolated.leases import Lesson, WorkerFootprint, WorkerRoom, room_here
 from xirang.backends.isolated.life import Life, LifeEnded
 from xirang.backends.isolated.messages import Load, Loaded
 from xirang.backends.isolated.segment import Named
@@ -42,7 +43,12 @@ To find the one guilty request among 16 takes five lives; starting them costs a 
 
 
 class IsolatedExecutable:
-    """The server's side of a model's worker processes; see `Executable` and `Workers`."""
+    """The server's side of a model's worker processes; see `Executable` and `Workers`.
+
+    Attributes:
+        footprint: What its runs take; None if it allocates as it likes.
+        planning: How much of that is planned, in words, if the library says.
+    """
 
     is_reentrant = True
     keeps_inputs = False
@@ -66,6 +72,10 @@ class IsolatedExecutable:
         # Each gets its turn: whoever runs something as often as there are processes reaches all.
         self._idle: deque[Life] = deque()
         self._stuck = 0
+        self._lesson: Lesson | None = None
+        self._heard: tuple[dict[str, Array], list[str]] | None = None
+        self.footprint: WorkerFootprint | None = None
+        self.planning = ""
         self.takes_requests = False
         self._keepers: list[threading.Thread] = []
         self.hang_s = hang_s
@@ -110,6 +120,51 @@ class IsolatedExecutable:
         with self._changed:
             return [life.process.pid for life in self._lives]
 
+    # ------------------------------------------------------------------ memory
+
+    @property
+    def is_governed(self) -> bool:
+        """Whether its memory is to be planned and shared with other models."""
+        return self._load.is_governed
+
+    @property
+    def held_bytes(self) -> int:
+        """What is its processes' own: the model, and all that runs it."""
+        with self._changed:
+            return sum(life.held_bytes for life in self._lives)
+
+    def heard(self, run: Callable[[], object]) -> tuple[dict[str, Array], list[str]]:
+        """What it is given, and asked for, while something around it is run."""
+        self._heard = {}, []
+        try:
+            run()
+            return self._heard
+        finally:
+            self._heard = None
+
+    def study(self, lesson: Lesson) -> WorkerFootprint | None:
+        """Have each process find out how much memory runs take; those to come will do so too.
+
+        Raises:
+            WorkerDied: There is none, and none can be started.
+        """
+        self._lesson = lesson
+        for _ in self._keepers:  # each gets its turn
+            life = self._take()
+            try:
+                studied = life.study(lesson)
+            except LifeEnded as error:
+                log.warning("a worker of model %s: %s", self._load.name, error)
+                continue
+            finally:
+                self._give_back(life)
+            self.planning = studied.planning
+            if studied.peaks:
+                self.footprint = WorkerFootprint(studied.peaks)
+        if self.footprint is None:
+            self._lesson = None
+        return self.footprint
+
     # ------------------------------------------------------------------ runs
 
     def run(self, inputs: Mapping[str, Array], wanted: Sequence[str]) -> dict[str, Array]:
@@ -141,13 +196,16 @@ class IsolatedExecutable:
         return self._in_a_life(lambda life: life.run_requests(requests, line, timeout_s=timeout_s))
 
     def _run(self, arrays: Sequence[Named], wanted: Sequence[str], *, is_list: bool) -> list[Named]:
-        timeout_s = self.hang_s
+        timeout_s, room = self.hang_s, room_here()
+        if self._heard is not None:
+            self._heard = dict(arrays), list(wanted)
         return self._in_a_life(
-            lambda life: life.run(arrays, wanted, is_list=is_list, timeout_s=timeout_s)
+            lambda life: life.run(arrays, wanted, is_list=is_list, timeout_s=timeout_s, room=room),
+            room,
         )
 
-    def _in_a_life(self, run: Callable[[Life], _T]) -> _T:
-        life = self._take()
+    def _in_a_life(self, run: Callable[[Life], _T], room: WorkerRoom | None = None) -> _T:
+        life = self._take(room)
         try:
             return run(life)
         except LifeEnded as error:
@@ -155,13 +213,27 @@ class IsolatedExecutable:
             raise WorkerDied(str(error), self) from None
         finally:
             self._give_back(life)
+            if room is not None:
+                self._look_after(room)
 
-    def _take(self) -> Life:
+    def _look_after(self, room: WorkerRoom) -> None:
+        """What outlived its run in a process keeps its pages for as long as that lives."""
+        with self._changed:
+            pinned = [life.pinned_bytes.get(room.number, 0) for life in self._lives]
+        room.arena.pinned_bytes = max([0, *pinned])
+
+    def _take(self, room: WorkerRoom | None = None) -> Life:
+        """An idle process; if there is one that knows the arena already, that one."""
         with self._changed:
             while not self._idle:
                 if not self._may_come():
                     raise WorkerDied("no process can be started", self, is_suspect=False)
                 self._changed.wait()
+            if room is not None and room.number not in self._idle[0].pinned_bytes:
+                for life in self._idle:
+                    if room.number in life.pinned_bytes:
+                        self._idle.remove(life)
+                        return life
             return self._idle.popleft()
 
     def _give_back(self, life: Life) -> None:
@@ -241,8 +313,11 @@ class IsolatedExecutable:
             if self._closing.is_set():
                 life.process.kill()  # whoever closes has not seen it
         try:
-            return life, life.load(load)
-        except (LifeEnded, InvalidSetting) as error:
+            loaded = life.load(load)
+            if self._lesson is not None:
+                life.study(self._lesson)
+            return life, loaded
+        except Exception as error:
             with self._changed:
                 self._lives.remove(life)
             life.end()

@@ -8,6 +8,7 @@ import msgspec
 
 from xirang.backends.isolated.segment import Placed
 from xirang.backends.requests import About, Responded, code_of
+from xirang.core.memory.polynomial import Polynomial, Size
 from xirang.core.signature import TensorSpec
 from xirang.errors import XirangError
 
@@ -24,6 +25,7 @@ class Load(msgspec.Struct, tag=True, frozen=True):
         options: More that a model of this kind wants to know.
         instance: Which of the model's processes this is.
         tells_memory: Whether it says after each run how much it holds.
+        is_governed: Whether its memory is to be planned and shared with other models.
     """
 
     kind: str
@@ -34,6 +36,7 @@ class Load(msgspec.Struct, tag=True, frozen=True):
     options: dict[str, str] = {}
     instance: int = 0
     tells_memory: bool = False
+    is_governed: bool = False
 
 
 class Loaded(msgspec.Struct, tag=True, frozen=True):
@@ -49,6 +52,7 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
         is_decoupled: Whether each of them may have another number of answers than one.
         optional: Names of inputs that a request may leave out.
         declared: The model's configuration as it completed it, as JSON; empty for none.
+        held_bytes: Memory that is the process's own.
     """
 
     platform: str
@@ -62,6 +66,95 @@ class Loaded(msgspec.Struct, tag=True, frozen=True):
     is_decoupled: bool = False
     optional: tuple[str, ...] = ()
     declared: str = ""
+    held_bytes: int = 0
+
+
+class Feed(msgspec.Struct, frozen=True, array_like=True):
+    """Inputs of one tiny run.
+
+    Attributes:
+        tensors: How many of those that are placed are its own.
+        rows: Of the run.
+        length: Of its rows; each where there are several.
+    """
+
+    tensors: int
+    rows: int
+    length: Size
+
+
+class Study(msgspec.Struct, tag=True, frozen=True):
+    """Find out how much memory the model's runs take.
+
+    Attributes:
+        placed: Inputs in the server's segment, feed by feed.
+        size_bytes: As of `Ask`.
+        feeds: Tiny runs to learn from.
+        wanted: Names of outputs.
+        inputs: What the inputs of a run take, as those who fill them have them.
+        lengths: For which plans are made, the largest last.
+        rows: Of the largest run.
+        worth_bytes: If that takes less, runs are left alone.
+    """
+
+    placed: list[Placed]
+    size_bytes: int
+    feeds: list[Feed]
+    wanted: list[str]
+    inputs: list[Polynomial]
+    lengths: list[Size]
+    rows: int
+    worth_bytes: int
+
+
+class Studied(msgspec.Struct, tag=True, frozen=True):
+    """What was found.
+
+    Attributes:
+        peaks: What a run takes: the largest of these; none if the model allocates as it likes.
+        planning: How much of it is planned, in words, if the library says.
+        held_bytes: As of `Loaded`.
+    """
+
+    peaks: list[Polynomial]
+    planning: str
+    held_bytes: int
+
+
+class Lend(msgspec.Struct, tag=True, frozen=True):
+    """Here are the addresses of an arena; runs may use what is leased to them.
+
+    Attributes:
+        number: By which it is named.
+        size_bytes: Of the file whose descriptor comes along.
+    """
+
+    number: int
+    size_bytes: int
+
+
+class Lent(msgspec.Struct, tag=True, frozen=True):
+    """They are mapped."""
+
+
+class Lease(msgspec.Struct, frozen=True, array_like=True):
+    """What a run may use.
+
+    Attributes:
+        arena: Its number.
+        rows: Of the run, filler included.
+        length: What its rows are padded to; each where there are several.
+        floor_bytes: Below this lie its inputs.
+        size_bytes: Up to here it may reach.
+        cuts: How often pages were taken from the arena: others may have come in their place.
+    """
+
+    arena: int
+    rows: int
+    length: Size
+    floor_bytes: int
+    size_bytes: int
+    cuts: int
 
 
 class Ask(msgspec.Struct, tag=True, frozen=True):
@@ -72,12 +165,14 @@ class Ask(msgspec.Struct, tag=True, frozen=True):
         size_bytes: Of that segment if it is new (its descriptor comes along), else 0.
         wanted: Names of outputs.
         is_list: Whether the rows need not be of one shape.
+        lease: Where the run takes its memory; None if it allocates as it likes.
     """
 
     placed: list[Placed]
     size_bytes: int
     wanted: list[str]
     is_list: bool
+    lease: Lease | None = None
 
 
 class Told(msgspec.Struct, tag=True, frozen=True):
@@ -87,11 +182,17 @@ class Told(msgspec.Struct, tag=True, frozen=True):
         placed: Outputs in the worker's segment.
         size_bytes: Of that segment if it is new, else 0.
         resident_bytes: Memory that the worker holds, if it tells that, else 0.
+        peak_bytes: How far a run with a lease has reached.
+        pinned_bytes: Below this something outlived its run in the arena.
+        is_planned: Whether all of it lay where it was planned.
     """
 
     placed: list[Placed]
     size_bytes: int
     resident_bytes: int
+    peak_bytes: int = 0
+    pinned_bytes: int = 0
+    is_planned: bool = False
 
 
 class One(msgspec.Struct, frozen=True, array_like=True):
@@ -213,14 +314,19 @@ class Raised(msgspec.Struct, tag=True, frozen=True):
         kind: Name of the exception's class.
         text: Its message.
         trace: Where it came from, for the log.
+        needed_bytes: Of a lease that was too small: what would have been enough.
     """
 
     kind: str
     text: str
     trace: str
+    needed_bytes: int = 0
 
 
-Message = Load | Loaded | Ask | Told | Raised | AskEach | ToldEach | Part | AskOther | OtherTold
+Task = Load | Study | Lend | Ask | AskEach
+"""What the server wants of its worker."""
+
+Message = Task | Loaded | Studied | Lent | Told | Raised | ToldEach | Part | AskOther | OtherTold
 
 
 def response_of(result: Responded) -> Response:

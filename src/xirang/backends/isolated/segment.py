@@ -6,14 +6,13 @@ descriptor travels with the message that first needs it.
 
 import mmap
 import os
-import tempfile
 from collections.abc import Iterable, Sequence
 from math import prod
-from typing import Any
 
 import msgspec
 import numpy as np
 
+from xirang.memory.arena import anonymous_file
 from xirang.tensors.tensor import Array
 
 ALIGNMENT = 64
@@ -26,7 +25,7 @@ Named = tuple[str, Array]
 
 
 class Placed(msgspec.Struct, frozen=True, array_like=True):
-    """Where one tensor lies in a segment.
+    """Where one tensor lies in a segment, or in an arena.
 
     Attributes:
         name: Of the tensor.
@@ -34,6 +33,7 @@ class Placed(msgspec.Struct, frozen=True, array_like=True):
         shape: Its shape.
         offset: Where its bytes begin.
         sizes: Bytes of each element, where they are bytes objects.
+        in_arena: Whether it lies in the arena of the run instead.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Placed(msgspec.Struct, frozen=True, array_like=True):
     shape: tuple[int, ...]
     offset: int
     sizes: tuple[int, ...] = ()
+    in_arena: bool = False
 
 
 class Segment:
@@ -138,7 +139,7 @@ def written(arrays: Sequence[Named]) -> tuple[Segment, list[Placed], int]:
         OSError: There are too many open files, or there is too little memory.
     """
     size_bytes = 1 << max(size_of(arrays), SIZE_BYTES_MIN).bit_length()
-    descriptor = _anonymous_file()
+    descriptor = anonymous_file()
     try:
         os.ftruncate(descriptor, size_bytes)
         segment = Segment(descriptor, size_bytes)
@@ -170,11 +171,3 @@ def size_of(arrays: Iterable[Named]) -> int:
 
 def _aligned(size_bytes: int) -> int:
     return -(-size_bytes // ALIGNMENT) * ALIGNMENT
-
-
-def _anonymous_file() -> int:
-    create: Any = getattr(os, "memfd_create", None)
-    if create is not None:
-        return int(create("xirang"))
-    with tempfile.TemporaryFile() as file:  # has no name any more; the descriptor keeps it
-        return os.dup(file.fileno())

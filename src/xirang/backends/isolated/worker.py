@@ -15,21 +15,31 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from xirang.backends.executable import Executable, is_packed, takes_lists
 from xirang.backends.isolated.channel import Channel
-from xirang.backends.isolated.conversation import Conversation, Task
+from xirang.backends.isolated.conversation import Conversation, Given
+from xirang.backends.isolated.leases import Fed
+from xirang.backends.isolated.lodging import Lodging
 from xirang.backends.isolated.messages import (
+    Ask,
     AskEach,
+    Lend,
+    Lent,
     Load,
     Loaded,
     Message,
     Raised,
+    Studied,
+    Study,
     Told,
     ToldEach,
     response_of,
 )
 from xirang.backends.isolated.segment import Named, Outbox, Segment, mapped
 from xirang.backends.requests import Asked, is_decoupled, takes_requests
+from xirang.memory.machine import private_bytes
 
 _PR_SET_PDEATHSIG = 1
 
@@ -43,6 +53,7 @@ class Worker:
     def __init__(self, channel: Channel) -> None:
         self._conversation = Conversation(channel)
         self._memory: Memory | None = None
+        self._lodging = Lodging()
         self._executable: Any = None
         self._inputs: Segment | None = None
         self._outputs = Outbox()
@@ -57,7 +68,9 @@ class Worker:
                     answer, new = self._answer(task)
                 except _FAULTS as error:  # whatever a model raises is told, not died of
                     trace = "".join(traceback.format_exception(error))
-                    answer, new = Raised(type(error).__name__, str(error), trace), None
+                    needed_bytes = getattr(error, "needed_bytes", 0)
+                    answer = Raised(type(error).__name__, str(error), trace, needed_bytes)
+                    new = None
                 conversation.answer(answer, new)
 
     def close(self) -> None:
@@ -65,18 +78,35 @@ class Worker:
         if (finalize := getattr(self._executable, "close", None)) is not None:
             finalize()
 
-    def _answer(self, task: Task) -> tuple[Message, int | None]:
-        message, descriptor = task
+    def _answer(self, given: Given) -> tuple[Message, int | None]:
+        message, descriptor = given
         if isinstance(message, Load):
             return self._loaded(message), None
+        if isinstance(message, Lend):
+            assert descriptor is not None
+            self._lodging.enter(message, descriptor)
+            return Lent(), None
         if descriptor is not None:
             self._inputs = None  # should there be no room, the old one must not pass for the new
             self._inputs = mapped(descriptor, message.size_bytes)
         assert self._inputs is not None
+        outside = [where for where in message.placed if not where.in_arena]
         # What a callable keeps must not change under it when the next inputs come.
-        arrays = self._inputs.read(message.placed, copy=self._executable.keeps_inputs)
+        copy = self._executable.keeps_inputs or isinstance(message, Study)
+        arrays = self._inputs.read(outside, copy=copy)
+        if isinstance(message, Study):
+            return self._studied(message, arrays), None
         if isinstance(message, AskEach):
             return self._run_each(message, arrays)
+        return self._run(message, arrays)
+
+    def _run(self, message: Ask, arrays: list[Named]) -> tuple[Message, int | None]:
+        if message.lease is not None:
+            inputs = dict(arrays) | self._lodging.inputs(message.lease, message.placed)
+            told, new = self._lodging.run(self._executable, inputs, message, self._outputs)
+            if self._memory is not None:
+                told = msgspec.structs.replace(told, resident_bytes=self._resident_bytes())
+            return told, new
         outputs: list[Named]
         if message.is_list:
             lists = self._executable.run_lists(in_columns(arrays), message.wanted)
@@ -85,6 +115,16 @@ class Worker:
             outputs = list(self._executable.run(dict(arrays), message.wanted).items())
         placed, size_bytes, new = self._outputs.put(outputs)
         return Told(placed, size_bytes, self._resident_bytes()), new
+
+    def _studied(self, message: Study, arrays: list[Named]) -> Studied:
+        feeds, begin = [], 0
+        for feed in message.feeds:
+            end = begin + feed.tensors
+            feeds.append(Fed(feed.rows, feed.length, dict(arrays[begin:end])))
+            begin = end
+        self._lodging.study(self._executable, feeds, message)
+        planning = getattr(self._executable, "planning", "")
+        return Studied(list(self._lodging.peaks), planning, private_bytes())
 
     def _loaded(self, message: Load) -> Loaded:
         self._memory = Memory() if message.tells_memory else None
@@ -101,6 +141,7 @@ class Worker:
             is_decoupled=is_decoupled(loaded),
             optional=tuple(getattr(loaded, "optional", ())),
             declared=getattr(loaded, "declared", ""),
+            held_bytes=private_bytes(),
         )
 
     def _run_each(self, message: AskEach, arrays: list[Named]) -> tuple[Message, int | None]:
@@ -121,7 +162,9 @@ class Worker:
         return ToldEach(placed, size_bytes, self._resident_bytes(), responses), new
 
     def _resident_bytes(self) -> int:
-        return 0 if self._memory is None else self._memory.resident_bytes()
+        if self._memory is None:
+            return 0
+        return max(0, self._memory.resident_bytes() - self._lodging.mapped_bytes)
 
 
 def in_columns(arrays: list[Named]) -> dict[str, list[Any]]:
@@ -145,11 +188,18 @@ def load(message: Load, conversation: Conversation) -> Executable:
     if message.kind == "onnx":
         from xirang.backends.onnx import OnnxExecutable
 
-        return OnnxExecutable(Path(message.target), threads=message.threads)
+        return OnnxExecutable(
+            Path(message.target), threads=message.threads, is_governed=message.is_governed
+        )
     if message.kind == "torch":
         from xirang.backends.torch import torch_file
 
-        return torch_file(Path(message.target), threads=message.threads, device=message.device)
+        return torch_file(
+            Path(message.target),
+            threads=message.threads,
+            device=message.device,
+            is_governed=message.is_governed,
+        )
     if message.kind == "torch module":
         from xirang.backends.python import import_object
         from xirang.backends.torch import torch_module
@@ -159,6 +209,7 @@ def load(message: Load, conversation: Conversation) -> Executable:
             name=message.name,
             threads=message.threads,
             device=message.device,
+            is_governed=message.is_governed,
         )
     raise ValueError(f"no worker loads a model of kind {message.kind!r}")
 

@@ -42,7 +42,7 @@ def partition_areas(
                 area = prod(target)
                 row_ns = cost.row_ns(area)
             rows += requests[i].rows
-            if i < end - 1 and rows > bounds.rows_at(area):
+            if i < end - 1 and rows > bounds.rows_at(area, target):
                 break
             found = best[i] + call_ns + rows * row_ns
             if found < least:
@@ -50,6 +50,20 @@ def partition_areas(
         best.append(least)
         start.append(chosen)
     return _walk_back(start), best[-1]
+
+
+def first_come_areas(requests: Sequence[Request], *, bounds: Bounds) -> list[Cut]:
+    """Runs in the order given, each as full as its bounds allow."""
+    cuts: list[Cut] = []
+    begin, rows, target = 0, 0, requests[0].lengths
+    for i, request in enumerate(requests):
+        wider = tuple(map(max, request.lengths, target))
+        if i > begin and rows + request.rows > bounds.rows_at(prod(wider), wider):
+            cuts.append((begin, i))
+            begin, rows, wider = i, 0, request.lengths
+        target = wider
+        rows += request.rows
+    return [*cuts, (begin, len(requests))]
 
 
 def _walk_back(start: Sequence[int]) -> list[Cut]:

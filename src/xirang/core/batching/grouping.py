@@ -3,14 +3,14 @@
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
-from xirang.core.batching.areas import partition_areas
+from xirang.core.batching.areas import first_come_areas, partition_areas
 from xirang.core.batching.partition import Bounds, Fitting, first_come, partition_shelves
 from xirang.core.batching.shaping import filled, partition_table
 from xirang.core.cost import CostModel
 from xirang.core.policy import Batching, Policy
-from xirang.core.request import Request
+from xirang.core.request import Request, target_of
 
-_ROWS = attrgetter("rows")
+_ROWS, _LENGTH, _GROUP = attrgetter("rows"), attrgetter("length"), attrgetter("group")
 
 
 def by_length(
@@ -35,7 +35,8 @@ def by_length(
     Returns:
         Its runs, and what they cost.
     """
-    bounds = _bounds(policy.rows_max, policy.elements_max, fitting, (lengths[0], lengths[-1]))
+    ends = requests if requests[0].lengths else (requests[0], requests[-1])
+    bounds = _bounds(policy.rows_max, policy.elements_max, fitting, ends)
     if policy.row_sizes:
         return _filled_up(requests, policy, cost)
     if requests[0].lengths:
@@ -66,22 +67,24 @@ def in_order(
         return [[urgent[:1]]]
     is_optimal = policy.batching is Batching.OPTIMAL
     elements_max = policy.elements_max if is_optimal else policy.elements_room
-    ends = (1, 1)
-    if fitting is not None:
-        found = [request.length for request in urgent]
-        ends = (min(found), max(found))
-    bounds = _bounds(policy.rows_max, elements_max, fitting, ends)
+    bounds = _bounds(policy.rows_max, elements_max, fitting, urgent)
     return [_split(mates, bounds) for mates in _by_group(urgent)]
 
 
 def _bounds(
-    rows_max: int, elements_max: int | None, fitting: Fitting | None, ends: tuple[int, int]
+    rows_max: int, elements_max: int | None, fitting: Fitting | None, requests: Sequence[Request]
 ) -> Bounds:
-    """Bounds of runs of lengths between two: memory is none where both ends have plenty."""
+    """Bounds of runs of these: memory is none where shortest and longest have plenty."""
     bounds = Bounds(rows_max, elements_max)
-    if fitting is None or all(fitting(length) >= bounds.rows_at(length) for length in ends):
+    if fitting is None:
         return bounds
-    return Bounds(rows_max, elements_max, fitting)
+    if requests[0].lengths:
+        has_plenty = fitting(target_of(requests)) >= rows_max
+    else:
+        found = [request.length for request in requests]
+        ends = (min(found), max(found))
+        has_plenty = all(fitting(length) >= bounds.rows_at(length) for length in ends)
+    return bounds if has_plenty else Bounds(rows_max, elements_max, fitting)
 
 
 def row_costs(lengths: Sequence[int], cost: CostModel) -> list[float]:
@@ -89,6 +92,8 @@ def row_costs(lengths: Sequence[int], cost: CostModel) -> list[float]:
     _, w1, w2, w3 = cost.weights
     if w1 + w2 + w3 <= 0.0:
         return [cost.row_ns(length) for length in lengths]
+    if not w3:
+        return [w1 + length * w2 for length in lengths]
     return [w1 + length * (w2 + length * w3) for length in lengths]
 
 
@@ -112,12 +117,17 @@ def _filled_up(
 
 
 def _split(mates: Sequence[Request], bounds: Bounds) -> list[Sequence[Request]]:
-    lengths = [request.length for request in mates]
-    cuts = first_come(lengths, [request.rows for request in mates], bounds=bounds)
+    if mates[0].lengths:
+        cuts = first_come_areas(mates, bounds=bounds)
+        return [mates[start:stop] for start, stop in cuts]
+    lengths, rows = list(map(_LENGTH, mates)), list(map(_ROWS, mates))
+    cuts = first_come(lengths, rows, bounds=bounds)
     return [mates[start:stop] for start, stop in cuts]
 
 
 def _by_group(urgent: Sequence[Request]) -> list[list[Request]]:
+    if len(set(map(_GROUP, urgent))) == 1:
+        return [list(urgent)]
     groups: dict[Hashable, list[Request]] = {}
     for request in urgent:
         mates = groups.get(request.group)

@@ -24,8 +24,8 @@ from itertools import accumulate
 Cut = tuple[int, int]
 """A half-open range of positions in length order."""
 
-Fitting = Callable[[int], int]
-"""From a length to the rows for which there could be memory."""
+Fitting = Callable[[int | tuple[int, ...]], int]
+"""From a length, or from each of several, to the rows for which there could be memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class Bounds:
     elements_max: int | None = None
     fitting: Fitting | None = None
 
-    def rows_at(self, length: int) -> int:
-        """Most rows of a run of this target length."""
+    def rows_at(self, length: int, lengths: tuple[int, ...] = ()) -> int:
+        """Most rows of a run of this target length; where there are several, of each of them."""
         rows = self.rows_max
         if self.elements_max is not None:
             rows = min(rows, self.elements_max // length)
-        return rows if self.fitting is None else min(rows, self.fitting(length))
+        return rows if self.fitting is None else min(rows, self.fitting(lengths or length))
 
 
 def partition(
@@ -106,8 +106,11 @@ def partition_shelves(
         Cuts in length order that cover all positions, and what they cost.
     """
     ends = list(accumulate(counts))
-    total = list(accumulate(rows, initial=0))
-    held = [total[end] for end in ends]
+    total: Sequence[int] = range(len(rows) + 1)
+    held = ends
+    if max(rows) > 1:
+        total = list(accumulate(rows, initial=0))
+        held = list(map(total.__getitem__, ends))
     starts, cost_ns = _unbounded(held, row_ns, call_ns=call_ns)
     cuts = _within(bounds, starts, ends, held=held, lengths=lengths)
     if cuts is not None:
@@ -117,6 +120,9 @@ def partition_shelves(
 
 def first_come(lengths: Sequence[int], rows: Sequence[int], *, bounds: Bounds) -> list[Cut]:
     """Runs in the order given, each as full as its bounds allow: no search, much padding."""
+    if len(set(lengths)) == 1 and max(rows) == 1:  # nothing to weigh: so many fit, always
+        step, count = max(1, bounds.rows_at(lengths[0])), len(lengths)
+        return [(begin, min(begin + step, count)) for begin in range(0, count, step)]
     cuts: list[Cut] = []
     begin, held, longest = 0, 0, 0
     for i, (length, extra) in enumerate(zip(lengths, rows, strict=True)):
@@ -140,24 +146,26 @@ def _unbounded(
     so from where it crosses the one before: these are the lower envelope, in order of where they
     begin. Equal lengths never part.
     """
-    before, best = [0, *held], [0.0]  # each length: the rows before it, and the least they cost
-    lowest, begins = [0], [-1.0]  # the envelope: whose line is the lowest, and from where on
     starts: list[int] = []
-    for end, row in enumerate(row_ns, 1):
-        start, rows = lowest[bisect(begins, row) - 1], before[end]
-        cost = best[start] + (rows - before[start]) * row + call_ns
-        last = lowest[-1]
-        crossing = (cost - best[last]) / (rows - before[last])
-        while crossing <= begins[-1]:  # there the new line is lower than the last of them
-            lowest.pop()
-            begins.pop()
-            last = lowest[-1]
-            crossing = (cost - best[last]) / (rows - before[last])
+    begins, lines = [-1.0], [(0, 0.0, 0)]  # the envelope: from where on a line is the lowest, and
+    begin, before, least = -1.0, 0, 0.0  # its b, its c, where its run starts; the last of them
+    cost = 0.0
+    for end, row in enumerate(row_ns):
+        b, c, start = lines[bisect(begins, row) - 1]
         starts.append(start)
-        best.append(cost)
-        lowest.append(end)
+        rows = held[end]
+        cost = c + (rows - b) * row + call_ns
+        crossing = (cost - least) / (rows - before)
+        while crossing <= begin:  # there the new line is lower than the last of them
+            begins.pop()
+            lines.pop()
+            begin = begins[-1]
+            before, least, _ = lines[-1]
+            crossing = (cost - least) / (rows - before)
         begins.append(crossing)
-    return starts, best[-1]
+        lines.append((rows, cost, end + 1))
+        begin, before, least = crossing, rows, cost
+    return starts, cost
 
 
 def _within(
@@ -172,14 +180,16 @@ def _within(
     sure = min(bounds.rows_at(lengths[0]), bounds.rows_at(lengths[-1]))  # for any length between
     cuts: list[Cut] = []
     at = len(starts)
+    end, upto = ends[-1], held[-1]
     while at:
-        start = starts[at - 1]
-        begin, before = (ends[start - 1], held[start - 1]) if start else (0, 0)
-        end, rows = ends[at - 1], held[at - 1] - before
-        if rows > sure and end - begin > 1 and rows > bounds.rows_at(lengths[at - 1]):
+        last = at - 1
+        at = starts[last]
+        begin, before = (ends[at - 1], held[at - 1]) if at else (0, 0)
+        rows = upto - before
+        if rows > sure and end - begin > 1 and rows > bounds.rows_at(lengths[last]):
             return None
         cuts.append((begin, end))
-        at = start
+        end, upto = begin, before
     cuts.reverse()
     return cuts
 

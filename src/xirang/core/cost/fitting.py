@@ -10,6 +10,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+SCATTER_MIN = 0.05
+"""However well a law fits the few samples that it was fitted to."""
+
+DOUBT = 2.0
+"""Traffic differs from samples, which were taken alone, by so many times their scatter."""
+
+UNSURE_MAX = 0.5
+"""What samples say nothing of is unknown by this share of what would explain all time alone."""
+
 Vector = list[float]
 Matrix = list[list[float]]
 
@@ -37,6 +46,33 @@ def fitted(samples: Sequence[Sample]) -> Vector:
             best, best_error = weights, error
     assert best is not None
     return best
+
+
+def uncertainty(samples: Sequence[Sample], weights: Vector, scales: Vector) -> Matrix:
+    """Covariance of a fitted law, each weight counted in its scale.
+
+    Args:
+        samples: What it was fitted to.
+        weights: The law.
+        scales: Units of the weights.
+    """
+    rows = relative(samples)
+    errors = [1.0 - dot(weights, row) for row in rows]
+    spare = max(1, len(rows) - sum(weight > 0 for weight in weights))
+    scatter = max(SCATTER_MIN, (sum(error * error for error in errors) / spare) ** 0.5)
+    variance = (DOUBT * scatter) ** 2
+    scaled = [[entry * scale for entry, scale in zip(row, scales, strict=True)] for row in rows]
+    size = range(4)
+    known = [
+        [sum(row[i] * row[j] for row in scaled) / variance + (i == j) / UNSURE_MAX**2 for j in size]
+        for i in size
+    ]
+    inverse = []
+    for k in size:
+        column = _eliminate([[*known[i], float(i == k)] for i in size])
+        assert column is not None, "never singular, since nothing is unknown without a bound"
+        inverse.append(column)
+    return [[(inverse[i][j] + inverse[j][i]) / 2 for j in size] for i in size]
 
 
 def relative(samples: Sequence[Sample]) -> Matrix:

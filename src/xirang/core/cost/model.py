@@ -4,9 +4,11 @@
 
 w0 is what a call costs however small it is, w2 the work of an element, w3 that of attention.
 For a fixed length the law is affine in rows, which keeps the optimal partition exact and fast
-(see batching/partition.py). Learning is recursive least squares on the *relative* error with a
-forgetting factor and Huber weights (P. J. Huber, Robust Statistics, 1981), so that a rare slow run
-does not bend the law; slow runs in a row are no rare ones, and set it to the machine's new speed.
+(see batching/partition.py). Learning is a Kalman filter on the *relative* error: a run teaches the
+less, the more runs scatter and the better the law is known. The machine's speed may change soon,
+the proportions of the weights hardly ever: a law that forgot both alike would take a busy hour's
+noise for a dearer call. Huber weights (P. J. Huber, Robust Statistics, 1981) keep a rare slow run
+from bending it; slow runs in a row are no rare ones, and set it to the machine's new speed.
 
 One cost model belongs to a model on a kind of device; all its instances teach it. Times are
 nanoseconds; the weights are floats, what is asked for is int.
@@ -16,18 +18,34 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappush, heapreplace
 from math import exp, log
+from operator import mul, truediv
 
-from xirang.core.cost.fitting import Matrix, Sample, Vector, dot, features, fitted, relative
+from xirang.core.cost.fitting import (
+    Matrix,
+    Sample,
+    Vector,
+    dot,
+    features,
+    fitted,
+    relative,
+    uncertainty,
+)
 from xirang.core.cost.margins import Margins
 
-FORGETTING = 0.98  # small changes of the law are relearned in about a hundred runs
-HUBER = 1.5  # residuals beyond this many typical ones count less
+DRIFT_SPEED = 0.004  # from run to run the machine gets faster or slower by about this share
+DRIFT_SHAPE = 0.0005  # and each weight for itself by this
+SPEED_UNSURE, SHAPE_UNSURE = 0.2, 0.5  # what is known no better than this does not get any worse
+SHAPE_JUMP = 0.05  # a change of speed need not be the same for all weights
+WEIGHT_LEAST = 0.02  # of what would explain all time alone: even a weight of zero may grow again
+SCATTER_MIN = 0.03  # runs agree no better than this, however quiet the machine
+SCATTER_FITTED = 0.05  # a typical |residual| where sizes were measured and nothing has run yet
+HUBER = 1.5  # a run that is slower by this many typical residuals counts less
+HUBER_FAST = 4.0  # one that is faster, by so many: much makes a run slow, nothing makes it fast
 COLD_PRIOR = (1e6, 0.0, 5e4, 0.0)  # only the proportion matters: one call ≈ twenty elements
 COLD_RUNS = 5  # fewer observations than this decide nothing about deadlines
 SURPRISES = 10  # this many residuals of one sign that Huber would damp are a change of speed
 TRIED_RUNS = 5  # a size is tried when so many runs were at least as large
 TRUST = 1.25  # how far beyond the largest tried size a run may go
-_TRIANGLE = tuple((i, j) for i in range(4) for j in range(i + 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +55,7 @@ class CostState:
     Attributes:
         weights: w0…w3.
         scales: By how much a weight moves for a residual of one.
-        covariance: Uncertainty of the scaled weights, row by row.
+        covariance: Variances of the scaled weights, row by row.
         residual_scale: A typical |residual|.
         surprises: Logarithms of the latest ratios that were surprising, all on one side.
         ratios: Actual ÷ predicted, the oldest first.
@@ -70,7 +88,7 @@ class CostModel:
     def __init__(self) -> None:
         self._weights: Vector = list(COLD_PRIOR)
         self._scales: Vector = [COLD_PRIOR[0], 1e4, 1e4, 1e2]
-        self._covariance = _identity(1.0)
+        self._covariance = _identity(0.2)
         self._residual_scale = 0.15
         self._surprises: list[float] = []
         self._margins = Margins()
@@ -136,11 +154,12 @@ class CostModel:
     def fit(self, samples: Sequence[Sample]) -> None:
         """Replace the law by the best one for these samples, which cover all sizes."""
         assert samples
-        self._learn(fitted(samples))
+        self._weights = fitted(samples)
         rows = relative(samples)
         means = [sum(row[i] for row in rows) / len(rows) for i in range(4)]
         self._scales = [1.0 / m if m > 0 else 1.0 for m in means]
-        self._covariance = _identity(0.02)
+        self._covariance = uncertainty(samples, self._weights, self._scales)
+        self._residual_scale = SCATTER_FITTED
         self._is_measured = True
         for sample in samples:
             predicted = max(1, self.predict_ns(rows=sample.rows, length=sample.length))
@@ -164,36 +183,53 @@ class CostModel:
             return
         self._margins.add(ran_ns / predicted)
         inputs = features(rows, length)
-        x = [f * s / predicted for f, s in zip(inputs, self._scales, strict=True)]
+        x = [shared / predicted for shared in map(mul, inputs, self._scales)]
         residual = (ran_ns - dot(self._weights, inputs)) / predicted
         weight = self._huber_weight(residual, ran_ns / predicted)
         px = [dot(row, x) for row in self._covariance]
-        gain = weight / (FORGETTING + weight * dot(x, px))
-        step = gain * residual
-        weights, scales = self._weights, self._scales
-        self._learn([weights[i] + step * px[i] * scales[i] for i in range(4)])
-        self._shrink(px, gain)
+        # Of a normal law the standard deviation is 1.48 typical residuals.
+        noise = max(SCATTER_MIN, 1.48 * self._residual_scale) ** 2
+        unsure = max(0.0, dot(x, px))
+        gain = 1.0 / (noise / weight + unsure)
+        known = list(map(truediv, self._weights, self._scales))
+        learned = [u + gain * residual * p for u, p in zip(known, px, strict=True)]
+        self._learn(self._likeliest(learned) if min(learned) < 0.0 else learned)
+        self._doubt(px, gain, known, DRIFT_SPEED if unsure < SPEED_UNSURE**2 else 0.0)
         if len(self._surprises) >= SURPRISES:
             self._change_speed()
 
     def rescale(self, factor: float) -> None:
         """The machine is slower by this factor, whatever the size of a run."""
         self.revision += 1
-        self._learn([weight * factor for weight in self._weights])
         self._scales = [scale * factor for scale in self._scales]
+        self._weights = [weight * factor for weight in self._weights]
 
-    def _learn(self, weights: Vector) -> None:
-        # Projected at every step: a weight left negative would leave its positive partner too
-        # large in what is predicted, with no residual to correct it.
-        self._weights = [max(0.0, weight) for weight in weights]
+    def _learn(self, known: Vector) -> None:
+        self._weights = list(map(mul, known, self._scales))
+
+    def _likeliest(self, known: Vector) -> Vector:
+        """The likeliest scaled weights of which none is negative, if some of these are.
+
+        They cannot just be cut off: those that made up for them would be left too large, with no
+        residual to correct them.
+        """
+        covariance = self._covariance
+        for _ in range(3):
+            least = min(range(4), key=known.__getitem__)
+            if known[least] >= 0.0:
+                break
+            share = known[least] / max(1e-12, covariance[least][least])
+            known = [u - share * c for u, c in zip(known, covariance[least], strict=True)]
+            known[least] = 0.0
+        return [max(0.0, u) for u in known]
 
     def _huber_weight(self, residual: float, ratio: float) -> float:
         size = abs(residual)
-        limit = HUBER * self._residual_scale
         step = 0.02 if size > self._residual_scale else -0.02  # a running median of |residual|
         self._residual_scale = min(1.0, max(0.02, self._residual_scale * (1 + step)))
+        usual = HUBER * self._residual_scale
         surprises = self._surprises
-        if size <= limit:
+        if size <= usual:
             if surprises:
                 surprises.pop()
             return 1.0
@@ -201,24 +237,39 @@ class CostModel:
         if surprises and (surprises[0] > 0) != (surprise > 0):
             surprises.clear()
         surprises.append(surprise)
-        return limit / size
+        limit = usual if residual > 0 else HUBER_FAST * self._residual_scale
+        return min(1.0, limit / size)
 
     def _change_speed(self) -> None:
         ordered = sorted(self._surprises)
         self.rescale(exp(ordered[len(ordered) // 2]))
-        self._covariance = _identity(0.2)  # it need not be the same factor for all sizes
+        self._doubt_shape(list(map(truediv, self._weights, self._scales)), SHAPE_JUMP)
         self._surprises.clear()
 
-    def _shrink(self, px: Vector, gain: float) -> None:
-        # Forgetting inflates directions that traffic does not excite; the bound stops that.
+    def _doubt(self, px: Vector, gain: float, known: Vector, speed: float) -> None:
+        """More is known by one run, and a little less than before it by the time that went by."""
+        root = gain**0.5
+        # Both factors of a product are treated alike, so that what rounding makes of an entry and
+        # of its mirror image is the same. Written out, because every finished run comes by.
+        t0, t1, t2, t3 = taught = [root * p for p in px]
+        d0, d1, d2, d3 = drifted = [speed * u for u in known]
+        self._covariance = [
+            [
+                row[0] - t * t0 + d * d0,
+                row[1] - t * t1 + d * d1,
+                row[2] - t * t2 + d * d2,
+                row[3] - t * t3 + d * d3,
+            ]
+            for row, t, d in zip(self._covariance, taught, drifted, strict=True)
+        ]
+        self._doubt_shape(known, DRIFT_SHAPE)
+
+    def _doubt_shape(self, known: Vector, share: float) -> None:
         covariance = self._covariance
-        trace = covariance[0][0] + covariance[1][1] + covariance[2][2] + covariance[3][3]
-        forget = FORGETTING if trace < 4.0 else 1.0
-        # One triangle is computed and mirrored: a difference between the two that comes from
-        # rounding would grow by 1/FORGETTING a run, and wreck the law after two thousand.
-        for i, j in _TRIANGLE:
-            entry = (covariance[i][j] - gain * px[i] * px[j]) / forget
-            covariance[i][j] = covariance[j][i] = entry
+        for i, weight in enumerate(known):
+            least = weight if weight > WEIGHT_LEAST else WEIGHT_LEAST
+            if covariance[i][i] < (SHAPE_UNSURE * least) ** 2:
+                covariance[i][i] += (share * least) ** 2
 
     def _note_size(self, rows: int, length: int) -> None:
         self._longest = max(self._longest, length)

@@ -4,11 +4,12 @@ The law is exact where it was found well, but a run may turn out to take more sl
 every later lease of the model is larger by as much, until runs show that it need not be.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xirang.core.memory.arena import Lease, Refused
-from xirang.core.memory.polynomial import Polynomial, rows_of
+from xirang.core.memory.polynomial import Line, Polynomial, Size, rows_of, upper
 from xirang.core.memory.pool import Pool
 
 ROWS_END = 1 << 20
@@ -24,7 +25,7 @@ MARGIN_MAX = 64 * EXACT
 FORGETTING = 64
 """Each run that takes less than its lease takes back a part of the margin that small."""
 
-_Lines = tuple[tuple[int, int, int], ...]
+_Lines = tuple[Line, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +33,17 @@ class Claim:
     """What a model asks of the pool.
 
     Attributes:
-        peaks: What a run takes: the largest of these polynomials in rows and length.
+        peaks: What a run takes: the largest of these polynomials in rows and length; nothing of the
+            pool where there are none.
         guarantee_bytes: What it always gets.
+        wish_bytes: What it would like to get always, where that does nobody harm.
         limit_bytes: What it never passes; 0 for whatever the pool has.
         fixed_bytes: What it holds as long as it is there, its weights.
         keep_bytes: Pages that each of its instances is left with while it is idle.
         may_go: Whether it may be asked to go, if others need what it has.
+        is_packed: Whether rows stand end to end: then the lengths that peaks go by are the elements
+            of all rows and of the longest.
+        device: Whose memory it is; empty for the host's.
     """
 
     peaks: tuple[Polynomial, ...]
@@ -46,12 +52,16 @@ class Claim:
     fixed_bytes: int = 0
     keep_bytes: int = 0
     may_go: bool = False
+    device: str = ""
+    is_packed: bool = False
+    wish_bytes: int = 0
 
 
 class Account:
     """One model's, for all of its instances.
 
     Attributes:
+        pool: Where its memory is.
         share: Of the pool.
         arenas: The number of each instance's arena.
         predicted_bytes: What the largest run so far was expected to take.
@@ -61,14 +71,15 @@ class Account:
     __slots__ = (
         "_changes",
         "_fit",
+        "_is_packed",
         "_law",
         "_leases",
         "_lines",
         "_margin",
         "_most_bytes",
         "_peaks",
-        "_pool",
         "arenas",
+        "pool",
         "predicted_bytes",
         "real_bytes",
         "share",
@@ -84,11 +95,13 @@ class Account:
             instances: Each gets an arena.
         """
         self._peaks = claim.peaks
-        self._pool = pool
+        self._is_packed = claim.is_packed
+        self.pool = pool
         limit_bytes = claim.limit_bytes or pool.broker.capacity * pool.slab_bytes
         self.share = pool.add_share(
             name,
             guarantee_bytes=claim.guarantee_bytes,
+            wish_bytes=claim.wish_bytes,
             limit_bytes=limit_bytes,
             may_go=claim.may_go,
         )
@@ -101,20 +114,25 @@ class Account:
         self._leases: dict[int, Lease] = {}
         self._law: dict[int, int] = {}  # what the law says of each run that has a lease
         self._margin = EXACT
-        self._lines: dict[int, _Lines] = {}
-        self._fit: dict[int, int] = {}
+        self._lines: dict[Size, _Lines] = {}
+        self._fit: dict[Size, int] = {}
         self._changes = -1
         self._most_bytes = 0
         self.predicted_bytes = self.real_bytes = 0
 
     # ------------------------------------------------------------------ the law
 
-    def need_bytes(self, rows: int, length: int) -> int:
+    def need_bytes(self, rows: int, length: Size) -> int:
         """What a run of this shape is expected to take."""
         return self._widened(self._law_bytes(rows, length))
 
-    def _law_bytes(self, rows: int, length: int) -> int:
+    def _law_bytes(self, rows: int, length: Size) -> int:
+        if self._is_packed:  # no two runs are alike: nothing is kept of them
+            size = (rows * length, length) if isinstance(length, int) else length
+            return max([peak.bytes_at(rows, size) for peak in self._peaks], default=0)
         need = 0
+        if not self._peaks:
+            return need
         for fixed, each, denominator in self._lines.get(length) or self._lines_at(length):
             need = max(need, -(-(fixed + each * rows) // denominator))
         return need
@@ -122,17 +140,20 @@ class Account:
     def _widened(self, law_bytes: int) -> int:
         return law_bytes if self._margin == EXACT else -(-law_bytes * self._margin // EXACT)
 
-    def rows_within(self, length: int, size_bytes: int) -> int:
+    def rows_within(self, length: Size, size_bytes: int) -> int:
         """The largest run of a length that is expected to stay within so many bytes."""
         size_bytes = size_bytes * EXACT // self._margin
+        if self._is_packed:
+            rows = range(1, ROWS_END)
+            return bisect_right(rows, size_bytes, key=lambda n: self._law_bytes(n, length))
         found = [
             rows_of(line, size_bytes) for line in self._lines.get(length) or self._lines_at(length)
         ]
         return min((rows for rows in found if rows is not None), default=ROWS_END)
 
-    def rows_max(self, length: int) -> int:
+    def rows_max(self, length: Size) -> int:
         """The largest run of a length that could ever be granted; 0 if not one row could."""
-        if self._changes != self._pool.changes:
+        if self._changes != self.pool.changes:
             self._look_again()
         rows = self._fit.get(length)
         if rows is None:
@@ -141,29 +162,29 @@ class Account:
 
     def most_bytes(self) -> int:
         """The largest lease that could ever be granted."""
-        if self._changes != self._pool.changes:
+        if self._changes != self.pool.changes:
             self._look_again()
         return self._most_bytes
 
     def _look_again(self) -> None:
-        self._changes = self._pool.changes
-        self._most_bytes = self._pool.most_bytes(self.share)
+        self._changes = self.pool.changes
+        self._most_bytes = self.pool.most_bytes(self.share)
         self._fit.clear()
 
-    def _lines_at(self, length: int) -> _Lines:
+    def _lines_at(self, length: Size) -> _Lines:
         if len(self._lines) >= LENGTHS_KEPT_MAX:
             self._lines.clear()
             self._fit.clear()
-        lines = self._lines[length] = tuple([peak.line_at(length) for peak in self._peaks])
+        lines = self._lines[length] = upper([peak.line_at(length) for peak in self._peaks])
         return lines
 
     # ------------------------------------------------------------------ runs
 
-    def lease(self, instance: int, rows: int, length: int) -> Refused | None:
+    def lease(self, instance: int, rows: int, length: Size) -> Refused | None:
         """Memory for a run of this shape; None if it is there."""
         law_bytes = self._law_bytes(rows, length)
         need_bytes = self._widened(law_bytes)
-        lease = self._pool.lease(self.arenas[instance], need_bytes)
+        lease = self.pool.lease(self.arenas[instance], need_bytes)
         if isinstance(lease, Refused):
             return lease
         self._leases[instance] = lease
@@ -179,7 +200,7 @@ class Account:
         """More for the run on an instance, which turns out to need it; whether it got that."""
         lease = self._leases[instance]
         self._widen(size_bytes, self._law[instance])
-        return self._pool.extend(lease, size_bytes) is None
+        return self.pool.extend(lease, size_bytes) is None
 
     def release(self, instance: int, *, now_ns: int, real_bytes: int = 0) -> None:
         """The run on an instance has ended.
@@ -192,15 +213,15 @@ class Account:
         lease = self._leases.pop(instance)
         if real_bytes:
             self._learn(lease, self._law[instance], real_bytes)
-        self._pool.release(lease, now_ns=now_ns)
+        self.pool.release(lease, now_ns=now_ns)
 
     def leave_line(self) -> None:
         """Nobody of this model waits for memory any more."""
-        self._pool.leave_line(self.share)
+        self.pool.leave_line(self.share)
 
     def _learn(self, lease: Lease, law_bytes: int, real_bytes: int) -> None:
         self.real_bytes = max(self.real_bytes, real_bytes)
-        pool = self._pool
+        pool = self.pool
         if pool.slabs(real_bytes) > pool.slabs(lease.size_bytes):
             self.share.counts.extend += 1
             self._widen(real_bytes, law_bytes)
@@ -220,7 +241,7 @@ class Account:
         """Who runs has a lease of its own arena."""
         for instance, lease in self._leases.items():
             assert lease.arena == self.arenas[instance]
-            assert self._pool.arenas[lease.arena].lease is lease
+            assert self.pool.arenas[lease.arena].lease is lease
 
 
 def _ratio(real_bytes: int, law_bytes: int) -> int:

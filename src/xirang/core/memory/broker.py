@@ -2,7 +2,9 @@
 
 A share has a guarantee, a limit, and may borrow between the two: whatever is free and not owed to
 the guarantees of others. So a share within its guarantee is never refused, and none is starved by
-a busier one. The broker counts; it knows neither addresses nor time.
+a busier one. A guarantee is never less than what was promised at the start; beyond that it is as
+large as the share wishes, or as leaves the others all that they wish for if nothing else runs. The
+broker counts; it knows neither addresses nor time.
 """
 
 from dataclasses import dataclass, field, fields
@@ -41,7 +43,9 @@ class Share:
 
     Attributes:
         name: Whose.
-        guarantee: Slabs that it always gets.
+        least: Slabs that it was promised for as long as it is there.
+        wish: Slabs that it would like to be promised.
+        guarantee: Slabs that it gets, between the two.
         limit: Slabs that it never passes.
         may_go: Whether it may be asked to go, if others need what it has.
         held: Slabs that it has: weights and arenas.
@@ -50,9 +54,11 @@ class Share:
     """
 
     name: str
-    guarantee: int
+    least: int
     limit: int
     may_go: bool = False
+    wish: int = 0
+    guarantee: int = 0
     held: int = 0
     fixed: int = 0
     counts: Counts = field(default_factory=Counts)
@@ -66,6 +72,16 @@ class Share:
     def borrowed(self) -> int:
         """What it has beyond its guarantee."""
         return max(0, self.held - self.guarantee)
+
+    @property
+    def promised(self) -> int:
+        """What it gets now whatever happens, and what does not come back."""
+        return max(self.guarantee, self.fixed)
+
+    @property
+    def firm(self) -> int:
+        """The part of it that is not taken back while it is there."""
+        return max(self.least, self.fixed)
 
 
 class Broker:
@@ -86,7 +102,9 @@ class Broker:
         self.held = self.owed = 0
         self.shares: dict[str, Share] = {}
 
-    def add(self, name: str, *, guarantee: int, limit: int, may_go: bool = False) -> Share:
+    def add(
+        self, name: str, *, guarantee: int, limit: int, may_go: bool = False, wish: int = 0
+    ) -> Share:
         """One more share; all guarantees together must be there to be given.
 
         What others have borrowed of it may have to come home first.
@@ -94,17 +112,48 @@ class Broker:
         assert name not in self.shares
         assert 0 <= guarantee <= limit
         assert guarantee <= self.unpromised(), "guarantees exceed the capacity"
-        share = self.shares[name] = Share(name, guarantee, limit, may_go)
-        self.owed += guarantee
+        share = self.shares[name] = Share(name, guarantee, limit, may_go, min(wish, limit))
+        self.deal()
         return share
+
+    def deal(self) -> None:
+        """Grant wishes, all as far as the same level, as far as they leave others theirs."""
+        shares = self.shares.values()
+        free = self.unpromised()
+        wishes = [max(0, share.wish - share.firm) for share in shares]
+        low, high = 0, max(wishes, default=0)
+        while low < high:
+            level = (low + high + 1) // 2
+            granted = [min(wish, level) for wish in wishes]
+            most = max(
+                [wish - got for wish, got in zip(wishes, granted, strict=True) if wish <= free],
+                default=0,
+            )
+            if sum(granted) + most <= free:
+                low = level
+            else:
+                high = level - 1
+        for share, wish in zip(shares, wishes, strict=True):
+            granted_slabs = min(wish, low)
+            owed = share.owed
+            share.guarantee = share.firm + granted_slabs if granted_slabs else share.least
+            self.owed += share.owed - owed
 
     def promised(self, but: Share | None = None) -> int:
         """Slabs that shares get whatever happens, and those that do not come back."""
         shares = self.shares.values()
-        return sum([max(each.guarantee, each.fixed) for each in shares if each is not but])
+        return sum([each.promised for each in shares if each is not but])
+
+    def firm(self) -> int:
+        """Those of them that are not taken back while the shares are there."""
+        return sum([share.firm for share in self.shares.values()])
 
     def unpromised(self) -> int:
         """Slabs of which a guarantee could be made."""
+        return self.capacity - self.firm()
+
+    def lent(self) -> int:
+        """Slabs that nobody is promised, for all to borrow."""
         return self.capacity - self.promised()
 
     def remove(self, name: str) -> None:
@@ -112,6 +161,7 @@ class Broker:
         share = self.shares.pop(name)
         assert share.held == 0
         self.owed -= share.guarantee
+        self.deal()
 
     def room(self, share: Share) -> int:
         """How many slabs more it could have now."""
@@ -152,8 +202,9 @@ class Broker:
 
     def resize(self, capacity: int) -> None:
         """Another capacity; what is promised must fit in it."""
-        assert self.promised() <= capacity
+        assert self.firm() <= capacity
         self.capacity = capacity
+        self.deal()
 
     def _change(self, share: Share, slabs: int) -> None:
         owed = share.owed
@@ -167,6 +218,7 @@ class Broker:
         assert self.held == sum(share.held for share in shares)
         assert self.owed == sum(share.owed for share in shares)
         assert all(0 <= share.fixed <= share.held <= share.limit for share in shares)
+        assert all(share.least <= share.guarantee <= share.limit for share in shares)
 
     def check_promises(self) -> None:
         """What is owed is there; only a capacity that has just shrunk breaks this, for a while."""

@@ -1,6 +1,6 @@
 """The peak law: how much memory a run takes, known before it is run.
 
-Each slot of a trace has a polynomial in rows and length, so what lives at any instant has one too,
+Each slot of a trace has a polynomial in rows and lengths, so what lives at any instant has one too,
 and the peak is the largest of a few polynomials. A run whose trace hangs on its data has several
 regimes; the peak is the largest of all of them.
 """
@@ -8,8 +8,9 @@ regimes; the peak is the largest of all of them.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from xirang.core.memory.fitting import Fits, Measured
 from xirang.core.memory.lifetime import Lifetimes
-from xirang.core.memory.polynomial import Measured, Polynomial, fit, total
+from xirang.core.memory.polynomial import Polynomial, Size, total
 
 ROWS_END = 1 << 20
 """The answer where rows take no memory."""
@@ -20,13 +21,13 @@ class Traced:
     """What a run of one shape took.
 
     Attributes:
-        rows, length: The shape.
+        rows, length: The shape; `length` is a tuple where there are several.
         lifetimes: Of its blocks.
         unseen: Blocks whose sizes this run did not show.
     """
 
     rows: int
-    length: int
+    length: Size
     lifetimes: Lifetimes
     unseen: frozenset[int] = frozenset()
 
@@ -46,7 +47,7 @@ class Regime:
     slots: tuple[Polynomial, ...]
     inexact: tuple[int, ...] = ()
 
-    def lifetimes(self, rows: int, length: int) -> Lifetimes:
+    def lifetimes(self, rows: int, length: Size) -> Lifetimes:
         """What a run of some shape will take."""
         sizes = tuple(slot.bytes_at(rows, length) for slot in self.slots)
         return Lifetimes(self.starts, self.ends, sizes)
@@ -74,8 +75,9 @@ class Law:
         peaks: list[Polynomial] = []
         for regime in regimes:
             slots = [_rounded(slot, alignment) for slot in regime.slots]
-            for section in regime.lifetimes(1, 1).sections():
-                living = total([slots[slot] for slot in section])
+            sections = Lifetimes(regime.starts, regime.ends, (0,) * len(slots)).sections()
+            # Layers repeat, and so does what lives in them.
+            for living in dict.fromkeys(total(slots[k] for k in section) for section in sections):
                 if not any(other.covers(living) for other in peaks):
                     peaks = [other for other in peaks if not living.covers(other)]
                     peaks.append(living)
@@ -86,33 +88,14 @@ class Law:
         """Whether every slot follows its polynomial."""
         return not any(regime.inexact for regime in self.regimes)
 
-    def peak_bytes(self, rows: int, length: int) -> int:
+    def peak_bytes(self, rows: int, length: Size) -> int:
         """The most that a run has alive at once."""
         return max((one.bytes_at(rows, length) for one in self.peaks), default=0)
 
-    def rows_max(self, length: int, size_bytes: int) -> int:
+    def rows_max(self, length: Size, size_bytes: int) -> int:
         """The largest batch of a length that stays within so many bytes; 0 if not one row does."""
         found = [one.rows_max(length, size_bytes) for one in self.peaks]
         return min((rows for rows in found if rows is not None), default=ROWS_END)
-
-    def table(self, size_bytes: int, length_max: int) -> "Table":
-        """The largest batches of all lengths under one budget."""
-        return Table(self, size_bytes, length_max)
-
-
-class Table:
-    """Largest batches under a budget, looked up by length."""
-
-    __slots__ = ("_rows", "size_bytes")
-
-    def __init__(self, law: Law, size_bytes: int, length_max: int) -> None:
-        """Work all of them out."""
-        self.size_bytes = size_bytes
-        self._rows = [law.rows_max(max(1, n), size_bytes) for n in range(length_max + 1)]
-
-    def rows_max(self, length: int) -> int:
-        """The largest batch; 0 for what does not fit, or is longer than the table."""
-        return self._rows[length] if length < len(self._rows) else 0
 
 
 def law_of(traces: Sequence[Traced], *, alignment: int = 1) -> Law:
@@ -127,7 +110,7 @@ def law_of(traces: Sequence[Traced], *, alignment: int = 1) -> Law:
 
 def _regime(traces: Sequence[Traced]) -> Regime:
     first = traces[0].lifetimes
-    known: dict[tuple[Measured, ...], tuple[Polynomial, bool]] = {}
+    fits = Fits()
     slots, inexact = [], []
     for slot in range(len(first)):
         measured = tuple(
@@ -135,9 +118,7 @@ def _regime(traces: Sequence[Traced]) -> Regime:
             for t in traces
             if slot not in t.unseen
         )
-        # Layers repeat: most slots are as large as another in every run.
-        polynomial, is_exact = known.get(measured) or fit(measured)
-        known[measured] = polynomial, is_exact
+        polynomial, is_exact = fits(measured)
         slots.append(polynomial)
         if not is_exact:
             inexact.append(slot)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 from random import Random
+from typing import Protocol
 
 from xirang.core.memory.lifetime import Lifetimes
 from xirang.core.memory.orders import orders_of, place
@@ -21,18 +22,24 @@ STEPS = 8_000_000
 
 PATIENCE, PATIENCE_MIN = 2, 25_000
 """Steps of the shortest search for each pair of blocks, and at least so many: to build one plan
-without turning back takes about half a step a pair."""
+without turning back takes about one step a pair."""
 
 RUNGS = ((3, 4), (15, 16))
 """Heights to search for, as shares of the way from the bound to the best plan: hard problems go
 down little by little. Graphs of real models often reach the bound at once, so that comes first,
 with half the patience."""
 
-REACH = 6000
-"""Looks at each block in the first searches for a height that is given."""
+REACH = 3000
+"""Steps for each block in the first searches for a height that is given."""
 
-Search = Callable[[int, Sequence[int], int], Sought]
-"""Looks for a plan within a height, by ranks, in so many steps: see `Skyline.search`."""
+
+class Search(Protocol):
+    """Looks for a plan within a height."""
+
+    def __call__(
+        self, height: int, ranks: Sequence[int], steps_max: int, *, is_wary: bool
+    ) -> Sought:
+        """What came of it: see `Skyline.search`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +148,9 @@ class Planner:
         cycle, rung = divmod(turn, len(RUNGS))
         share, of = RUNGS[rung] if turn >= 0 else (0, 1)
         target = self._floor + (self._height - 1 - self._floor) * share // of
-        sought = self._search(target, self._ranks(), self._patience << cycle + 1)
-        self.steps += sought.steps
-        if sought.offsets is not None:
-            self._offsets, self._height = sought.offsets, self._height_of(sought.offsets)
+        if self._seek(target, self._ranks(), self._patience << cycle + 1):
             self._failures = 0
         else:
-            if sought.is_exhausted:
-                self._floor = target + 1
             self._failures += 1
             self._round += 1
         return self._height > self._floor
@@ -163,14 +165,22 @@ class Planner:
         while self._height > target >= self._floor and self.steps < steps_max:
             cycle, number = divmod(self._tries, 3 * count)
             ranks = self._ranks_by(number % count, kind=number // count)
-            sought = self._search(target, ranks, REACH * len(ranks) << cycle)
+            self._seek(target, ranks, REACH * len(ranks) << cycle)
+            self._tries += 1
+        return self._height <= target
+
+    def _seek(self, target: int, ranks: Sequence[int], steps_max: int) -> bool:
+        """Look for a plan by both rules; whether there is one now."""
+        for is_wary in (True, False):
+            sought = self._search(target, ranks, steps_max, is_wary=is_wary)
             self.steps += sought.steps
             if sought.offsets is not None:
                 self._offsets, self._height = sought.offsets, self._height_of(sought.offsets)
-            elif sought.is_exhausted:
+                return True
+            if sought.is_exhausted:
                 self._floor = target + 1
-            self._tries += 1
-        return self._height <= target
+                return False
+        return False
 
     def _greedy(self) -> tuple[list[int], int]:
         best: list[int] = []

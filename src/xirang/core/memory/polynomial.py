@@ -1,68 +1,151 @@
-"""How many bytes a tensor takes, as a polynomial in rows and length.
+"""How many bytes a tensor takes, as a polynomial in rows and lengths.
 
-Shapes are products of sizes, so the bytes of nearly every tensor are one of these, exactly; from a
-few runs at tiny shapes the polynomial is found, and holds for the large ones. Fractions are kept
-whole: nothing here is rounded but the last result, upwards.
+Shapes are products of sizes, so the bytes of nearly every tensor are such a polynomial, exactly. Of
+a length there may be left what strides leave: (length + shift) // stride. Nothing here is rounded
+but the last result, upwards.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
+from functools import cached_property
+from math import lcm, prod
+from typing import NamedTuple
 
-Terms = tuple[int, int, int, int, int, int]
-
-
-def terms_of(rows: int, length: int) -> Terms:
-    """What the coefficients stand before: 1, B, L, BL, BL², L²."""
-    return (1, rows, length, rows * length, rows * length * length, length * length)
+Size = int | tuple[int, ...]
+"""The length of a row; of several lengths (a picture's height and width), each of them."""
 
 
-@dataclass(frozen=True, slots=True)
+def size_of(lengths: tuple[int, ...]) -> Size:
+    """From each of the lengths, however many there are; 1 where nothing varies."""
+    return lengths if len(lengths) > 1 else lengths[0] if lengths else 1
+
+
+def each_of(size: Size) -> tuple[int, ...]:
+    """Each of the lengths."""
+    return (size,) if isinstance(size, int) else size
+
+
+def area(size: Size) -> int:
+    """The elements of a row."""
+    return size if isinstance(size, int) else prod(size)
+
+
+def middle(one: Size, other: Size) -> Size:
+    """A size between two."""
+    if isinstance(one, int) and isinstance(other, int):
+        return (one + other) // 2
+    assert isinstance(one, tuple)
+    assert isinstance(other, tuple)
+    return tuple((a + b) // 2 for a, b in zip(one, other, strict=True))
+
+
+class Factor(NamedTuple):
+    """What is left of a length: (length + shift) // stride.
+
+    Attributes:
+        axis: Which length.
+        shift: One less than the stride to round up, 0 to round down.
+        stride: 1 for the length itself.
+    """
+
+    axis: int = 0
+    shift: int = 0
+    stride: int = 1
+
+    def at(self, lengths: Sequence[int]) -> int:
+        """Its value."""
+        return (lengths[self.axis] + self.shift) // self.stride
+
+
+class Term(NamedTuple):
+    """A product of factors, and of the rows if they count.
+
+    Attributes:
+        has_rows: Whether each row adds one.
+        factors: Sorted; one that stands twice is a square.
+    """
+
+    has_rows: bool = False
+    factors: tuple[Factor, ...] = ()
+
+    def each_at(self, lengths: Sequence[int]) -> int:
+        """Its value for one row."""
+        value = 1
+        for axis, shift, stride in self.factors:
+            value *= (lengths[axis] + shift) // stride
+        return value
+
+
+_LENGTH = Factor()
+PLAIN = (
+    Term(),
+    Term(has_rows=True),
+    Term(factors=(_LENGTH,)),
+    Term(has_rows=True, factors=(_LENGTH,)),
+    Term(has_rows=True, factors=(_LENGTH, _LENGTH)),
+    Term(factors=(_LENGTH, _LENGTH)),
+)
+"""1, B, L, BL, BL², L²: what is in use where there is one length, or none."""
+
+Line = tuple[int, int, int]
+"""Bytes of a size: what they are without rows, what a row adds, the denominator of both."""
+
+
+@dataclass(frozen=True)
 class Polynomial:
     """Bytes of something.
 
     Attributes:
         numerators: One coefficient for each of the terms, times the denominator.
         denominator: Of all of them.
+        terms: What the coefficients stand before.
     """
 
-    numerators: Terms
+    numerators: tuple[int, ...]
     denominator: int = 1
+    terms: tuple[Term, ...] = PLAIN
 
-    def bytes_at(self, rows: int, length: int) -> int:
-        """Its value, rounded up; never below 0."""
-        terms = terms_of(rows, length)
-        total = sum(n * term for n, term in zip(self.numerators, terms, strict=True))
-        return max(0, -(-total // self.denominator))
+    @cached_property
+    def _parts(self) -> tuple[tuple[int, bool, tuple[Factor, ...]], ...]:
+        """Of each term that counts its coefficient, whether it has rows, its factors."""
+        pairs = zip(self.numerators, self.terms, strict=True)
+        return tuple((n, term.has_rows, term.factors) for n, term in pairs if n)
 
-    def line_at(self, length: int) -> tuple[int, int, int]:
-        """At one length it is a line: what it is without rows, what a row adds, the denominator."""
-        one, by_rows, by_length, by_both, by_square, square = self.numerators
-        fixed = one + (by_length + square * length) * length
-        each = by_rows + (by_both + by_square * length) * length
+    def line_at(self, size: Size) -> Line:
+        """At one size of a row it is a line."""
+        lengths = (size,) if isinstance(size, int) else size
+        fixed = each = 0
+        for value, has_rows, factors in self._parts:
+            for axis, shift, stride in factors:
+                value *= (lengths[axis] + shift) // stride  # noqa: PLW2901
+            if has_rows:
+                each += value
+            else:
+                fixed += value
         return fixed, each, self.denominator
 
-    def rows_max(self, length: int, size_bytes: int) -> int | None:
+    def bytes_at(self, rows: int, size: Size) -> int:
+        """Its value, rounded up; never below 0."""
+        fixed, each, denominator = self.line_at(size)
+        return max(0, -(-(fixed + each * rows) // denominator))
+
+    def rows_max(self, size: Size, size_bytes: int) -> int | None:
         """The most rows that fit in so many bytes; None if rows do not matter, or not upwards."""
-        return rows_of(self.line_at(length), size_bytes)
+        return rows_of(self.line_at(size), size_bytes)
 
     def covers(self, other: "Polynomial") -> bool:
-        """Whether it is at least as large at every shape of one row and one position or more."""
-        mine, theirs = self.numerators, other.numerators
-        one, by_rows, by_length, by_both, by_square, square = (
-            m * other.denominator - t * self.denominator for m, t in zip(mine, theirs, strict=True)
-        )
-        # In B-1 and L-1, which are never negative, it is enough that no coefficient is.
-        shifted = (
-            one + by_rows + by_length + by_both + by_square + square,
-            by_rows + by_both + by_square,
-            by_length + by_both + 2 * (by_square + square),
-            by_both + 2 * by_square,
-            by_square,
-            by_square + square,
-        )
-        return min(shifted) >= 0
+        """Whether it is at least as large whatever the rows and lengths; false if in doubt."""
+        difference = _by_term(self, other.denominator)
+        for term, value in _by_term(other, -self.denominator).items():
+            difference[term] = difference.get(term, 0) + value
+        # In what each factor and the rows are above their least, which is never negative, it is
+        # enough that no coefficient is.
+        shifted: dict[Term, int] = {}
+        for term, value in difference.items():
+            for part, scale in _above_least(term).items():
+                shifted[part] = shifted.get(part, 0) + scale * value
+        return min(shifted.values(), default=0) >= 0
 
     def is_multiple_of(self, alignment: int) -> bool:
         """Whether its values are multiples, whatever the shape."""
@@ -70,14 +153,15 @@ class Polynomial:
 
     def plus(self, size_bytes: int) -> "Polynomial":
         """So many bytes more."""
-        first, *others = self.numerators
-        return _polynomial(
-            [Fraction(first + size_bytes * self.denominator, self.denominator)]
-            + [Fraction(n, self.denominator) for n in others]
-        )
+        return total([self, Polynomial((size_bytes,), 1, (Term(),))])
+
+    def times(self, factor: Fraction) -> "Polynomial":
+        """So many times as much."""
+        numerators = tuple(n * factor.numerator for n in self.numerators)
+        return Polynomial(numerators, self.denominator * factor.denominator, self.terms)
 
 
-def rows_of(line: tuple[int, int, int], size_bytes: int) -> int | None:
+def rows_of(line: Line, size_bytes: int) -> int | None:
     """The most rows at which a line stays within so many bytes; None if rows do not matter."""
     fixed, each, denominator = line
     room = size_bytes * denominator - fixed
@@ -86,89 +170,63 @@ def rows_of(line: tuple[int, int, int], size_bytes: int) -> int | None:
     return max(0, room // each)
 
 
-NOTHING = Polynomial((0, 0, 0, 0, 0, 0))
+def upper(lines: Sequence[Line]) -> tuple[Line, ...]:
+    """Those of some lines that none of the others covers."""
+    found: list[Line] = []
+    for line in sorted(set(lines), key=lambda one: (-one[1] / one[2], -one[0] / one[2])):
+        fixed, each, denominator = line
+        if not any(
+            kept[0] * denominator >= fixed * kept[2] and kept[1] * denominator >= each * kept[2]
+            for kept in found
+        ):
+            found.append(line)
+    return tuple(found)
 
 
-def total(polynomials: Sequence[Polynomial]) -> Polynomial:
+NOTHING = Polynomial((0,) * len(PLAIN))
+
+
+def total(polynomials: Iterable[Polynomial]) -> Polynomial:
     """Their sum."""
-    denominator = lcm(*(one.denominator for one in polynomials)) if polynomials else 1
-    sums = [0] * len(NOTHING.numerators)
-    for one in polynomials:
-        scale = denominator // one.denominator
-        for term, numerator in enumerate(one.numerators):
-            sums[term] += numerator * scale
-    return _polynomial([Fraction(value, denominator) for value in sums])
+    parts = list(polynomials)
+    denominator = lcm(*(one.denominator for one in parts))
+    sums: dict[Term, int] = {}
+    for one in parts:
+        for term, value in _by_term(one, denominator // one.denominator).items():
+            sums[term] = sums.get(term, 0) + value
+    return made(sums, denominator)
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """How many bytes it took at one shape."""
+def made(coefficients: Mapping[Term, int | Fraction], denominator: int = 1) -> Polynomial:
+    """A polynomial of these terms: with whole coefficients in lowest terms, those at rest left out.
 
-    rows: int
-    length: int
-    size_bytes: int
-
-
-def fit(samples: Sequence[Measured]) -> tuple[Polynomial, bool]:
-    """The polynomial through all samples, and true; else one above all of them, and false.
-
-    A polynomial that as many samples decide as there are could be any: one more has to agree.
+    Args:
+        coefficients: Of each term, times the denominator.
+        denominator: Of all of them.
     """
-    found, deciding = _through(samples)
-    agree = all(found.bytes_at(s.rows, s.length) == s.size_bytes for s in samples)
-    if agree and (deciding < len(samples) or not any(s.size_bytes for s in samples)):
-        return found, True
-    return _above(samples), False
+    exact = {term: Fraction(value) / denominator for term, value in coefficients.items() if value}
+    common = lcm(*(value.denominator for value in exact.values()))
+    terms = PLAIN if exact.keys() <= set(PLAIN) else tuple(sorted(exact))
+    return Polynomial(tuple(int(exact.get(t, 0) * common) for t in terms), common, terms)
 
 
-def _through(samples: Sequence[Measured]) -> tuple[Polynomial, int]:
-    """Through as many of them as decide it, and how many those are.
-
-    Terms that the samples do not tell apart are left out.
-    """
-    reduced: list[tuple[int, list[Fraction]]] = []
-    for sample in samples:
-        row = [Fraction(t) for t in (*terms_of(sample.rows, sample.length), sample.size_bytes)]
-        for pivot, known in reduced:
-            row = _without(row, known, pivot)
-        pivot = next((k for k, value in enumerate(row[:-1]) if value), -1)
-        if pivot >= 0:
-            row = [value / row[pivot] for value in row]
-            reduced = [(p, _without(known, row, pivot)) for p, known in reduced]
-            reduced.append((pivot, row))
-    coefficients = [Fraction(0)] * len(NOTHING.numerators)
-    for pivot, row in reduced:
-        coefficients[pivot] = row[-1]
-    return _polynomial(coefficients), len(reduced)
+def _by_term(polynomial: Polynomial, scale: int) -> dict[Term, int]:
+    pairs = zip(polynomial.terms, polynomial.numerators, strict=True)
+    return {term: scale * n for term, n in pairs if n}
 
 
-def _without(row: list[Fraction], known: list[Fraction], pivot: int) -> list[Fraction]:
-    factor = row[pivot]
-    return [a - factor * b for a, b in zip(row, known, strict=True)] if factor else row
-
-
-_LIKELY = (3, 4, 1, 5, 2, 0)
-"""Terms of a slot that follows none exactly; what grows with rows × length comes first."""
-
-
-def _above(samples: Sequence[Measured]) -> Polynomial:
-    """The one term that follows the samples most closely from above."""
-    best, closest = NOTHING, Fraction(-1)
-    for term in _LIKELY:
-        ratios = [Fraction(s.size_bytes, terms_of(s.rows, s.length)[term]) for s in samples]
-        highest = max(ratios, default=Fraction(0))
-        if not highest:
-            return NOTHING
-        spread = sum((highest - ratio for ratio in ratios), Fraction(0)) / highest
-        if closest < 0 or spread < closest:
-            closest = spread
-            coefficients = [Fraction(0)] * len(NOTHING.numerators)
-            coefficients[term] = highest
-            best = _polynomial(coefficients)
-    return best
-
-
-def _polynomial(coefficients: Sequence[Fraction]) -> Polynomial:
-    denominator = lcm(*(value.denominator for value in coefficients))
-    one, two, three, four, five, six = (int(value * denominator) for value in coefficients)
-    return Polynomial((one, two, three, four, five, six), denominator)
+def _above_least(term: Term) -> dict[Term, int]:
+    """A term in what its factors are above their value at length 1, and the rows above 1."""
+    parts = {Term(): 1}
+    for factor in term.factors:
+        least = factor.at((1,) * (factor.axis + 1))
+        grown: dict[Term, int] = {}
+        for part, scale in parts.items():
+            longer = Term(factors=tuple(sorted((*part.factors, factor))))
+            grown[longer] = grown.get(longer, 0) + scale
+            if least:
+                grown[part] = grown.get(part, 0) + least * scale
+        parts = grown
+    if term.has_rows:
+        parts |= {Term(has_rows=True, factors=part.factors): s for part, s in parts.items()}
+    return parts

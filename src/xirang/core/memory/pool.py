@@ -7,9 +7,10 @@ next one. It goes back when the recent peaks of the arena no longer reach it, or
 another share needs it: idle tails first, of those that borrow before those within their guarantee,
 the least recently used first.
 
-Whoever is refused makes its run smaller. If not even the smallest fits, it stands in line, and
-until its turn has come nobody else borrows: as leases last for one run, what was lent is home by
-the end of the longest that runs now.
+Whoever is refused makes its run smaller, and until it gets what it asks for nobody else borrows
+more than a fair part. If not even the smallest fits, it stands in line, and until its turn has come
+nobody else borrows at all: as leases last for one run, what was lent is home by the end of the
+longest that runs now.
 
 The pool counts and decides. What has to be done with real pages it hands out as a list, to be
 carried out in its order: a tail is cut before another arena grows into what that frees.
@@ -17,9 +18,11 @@ carried out in its order: a tail is cut before another arena grows into what tha
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from xirang.core.memory.arena import Arena, ArenaSnapshot, Lease, Refused, Resize
 from xirang.core.memory.broker import Broker, Share
+from xirang.core.memory.fairness import Fairness
 
 SLAB_BYTES = 2 << 20
 """A huge page: giving one back costs a twentieth of giving its small pages back."""
@@ -40,12 +43,14 @@ class PoolSettings:
         low: A share of the capacity: when too much is committed, idle tails are cut until here.
         high: The share from which on it is too much.
         slab_bytes: The unit of everything.
+        devices: Name to capacity of each device with memory of its own: a pool of its own.
     """
 
     capacity_bytes: int
     low: float = 0.8
     high: float = 0.95
     slab_bytes: int = SLAB_BYTES
+    devices: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
         assert self.capacity_bytes >= 0
@@ -65,8 +70,8 @@ class Pool:
     """
 
     __slots__ = (
-        "_line",
-        "_next",
+        "_fairness",
+        "_numbers",
         "_resizes",
         "arenas",
         "broker",
@@ -77,16 +82,21 @@ class Pool:
         "tidy_ns",
     )
 
-    def __init__(self, settings: PoolSettings) -> None:
-        """An empty pool."""
+    def __init__(self, settings: PoolSettings, numbers: Iterator[int] | None = None) -> None:
+        """An empty pool.
+
+        Args:
+            settings: How large it is.
+            numbers: Those of its arenas, if other pools shall have none of them.
+        """
         self.settings = settings
         self.slab_bytes = settings.slab_bytes
         self.broker = Broker(settings.capacity_bytes // settings.slab_bytes)
         self.arenas: dict[int, Arena] = {}
         self.freed = self.changes = 0
         self.tidy_ns: int | None = None
-        self._next = 0
-        self._line: list[Share] = []
+        self._numbers = count() if numbers is None else numbers
+        self._fairness = Fairness()
         self._resizes: list[Resize] = []
 
     def slabs(self, size_bytes: int) -> int:
@@ -97,26 +107,36 @@ class Pool:
     # ------------------------------------------------------------------ who competes
 
     def add_share(
-        self, name: str, *, guarantee_bytes: int = 0, limit_bytes: int, may_go: bool = False
+        self,
+        name: str,
+        *,
+        guarantee_bytes: int = 0,
+        wish_bytes: int = 0,
+        limit_bytes: int,
+        may_go: bool = False,
     ) -> Share:
         """Let one more compete.
 
         Args:
             name: Whose share it is.
             guarantee_bytes: What it always gets; there must be as much that is not promised yet.
+            wish_bytes: What it would like to get always.
             limit_bytes: What it never passes.
             may_go: Whether it may be asked to go, if others need what it has.
         """
         self.changes += 1
         limit = min(limit_bytes // self.slab_bytes, self.broker.capacity)
         guarantee = min(self.slabs(guarantee_bytes), limit)
-        share = self.broker.add(name, guarantee=guarantee, limit=limit, may_go=may_go)
+        wish = self.slabs(wish_bytes)
+        share = self.broker.add(name, guarantee=guarantee, limit=limit, may_go=may_go, wish=wish)
         self._restore_promises()
         return share
 
     def remove_share(self, share: Share) -> None:
         """It goes with all that it has; none of its arenas is leased any more."""
-        for place in [place for place in self.arenas.values() if place.share is share]:
+        places = [place for place in self.arenas.values() if place.share is share]
+        self._fairness.forget(places)
+        for place in places:
             assert place.lease is None
             self._cut(place, 0)
             del self.arenas[place.index]
@@ -134,7 +154,7 @@ class Pool:
             keep_bytes: Pages that it has from the start, and is left with while it is idle, unless
                 somebody needs them.
         """
-        index, self._next = self._next, self._next + 1
+        index = next(self._numbers)
         reserved = reserved_bytes // self.slab_bytes
         keep = min(self.slabs(keep_bytes), reserved)
         place = self.arenas[index] = Arena(index, share, reserved, keep=keep)
@@ -150,6 +170,7 @@ class Pool:
         slabs = self.slabs(size_bytes)
         share.fixed += slabs
         self.broker.count(share, slabs)
+        self.broker.deal()
         self._restore_promises()
         self.changes += 1
 
@@ -158,6 +179,7 @@ class Pool:
         slabs = self.slabs(size_bytes)
         share.fixed -= slabs
         self.broker.give_back(share, slabs)
+        self.broker.deal()
         self._note_change()
 
     def most_bytes(self, share: Share) -> int:
@@ -170,10 +192,16 @@ class Pool:
 
         It is never less than what shares were promised and what they hold outside of arenas.
         """
-        least = self.broker.promised()
+        least = self.broker.firm()
         self.broker.resize(max(least, capacity_bytes // self.slab_bytes))
         self._restore_promises()
         self._note_change()
+
+    def relieve(self) -> None:
+        """The system is short of memory: whatever no run uses goes back to it at once."""
+        for place in self.arenas.values():
+            self._cut(place, place.leased)
+            place.recent = 0
 
     # ------------------------------------------------------------------ runs
 
@@ -182,13 +210,20 @@ class Pool:
         place = self.arenas[arena]
         assert place.lease is None, "an execution slot runs one run at a time"
         slabs = -(-size_bytes // self.slab_bytes)
-        if self._line and not self._has_turn(place, slabs):
-            return self._refused(place)
-        if slabs > place.committed and not self._grow(place, slabs):
-            return self._refused(place)
+        fairness = self._fairness
+        is_held_back = (fairness.line or fairness.short) and slabs > self._part(place)
+        if is_held_back or (slabs > place.committed and not self._grow(place, slabs)):
+            most = min(slabs, self._part(place), place.reserved, self.broker.most(place.share))
+            self._make_room(place.share, most - place.committed, place)
+            refused = self._refused(place)
+            fairness.refused(place)
+            return refused
         place.leased = slabs
         lease = place.lease = Lease(arena, size_bytes)
-        if self._line:
+        fairness.active.add(arena)
+        if fairness.short:
+            self.freed += fairness.granted(place)
+        if fairness.line:
             self.leave_line(place.share)
         return lease
 
@@ -230,21 +265,25 @@ class Pool:
 
     def stand_in_line(self, share: Share) -> None:
         """Not even its smallest run fits: nobody else borrows until it has had its turn."""
-        if share not in self._line:
-            self._line.append(share)
+        fairness = self._fairness
+        if share not in fairness.line:
+            fairness.line.append(share)
+            self.freed += bool(fairness.short)  # a fair part holds it back no more
 
     def leave_line(self, share: Share) -> None:
         """It has had its turn, or nobody waits for it any more."""
-        if share in self._line:
-            self._line.remove(share)
+        if share in self._fairness.line:
+            self._fairness.line.remove(share)
             self.freed += 1
 
     def tidy(self, *, now_ns: int) -> None:
         """Give back what recent runs did not need; called about once a second.
 
         After a wave the pool shrinks by two thirds each time, and one large run in a quiet time is
-        soon forgotten.
+        soon forgotten. Who has no lease now holds nobody back any more.
         """
+        idle = [place for place in self.arenas.values() if place.lease is None]
+        self.freed += self._fairness.forget(idle)
         is_settled = True
         for place in self.arenas.values():
             self._cut(place, place.committed - place.waiting, is_needed=False)
@@ -256,6 +295,18 @@ class Pool:
         """What has to be done with pages, in this order."""
         resizes, self._resizes = self._resizes, []
         return resizes
+
+    def idle_shares(self) -> list[str]:
+        """Those that may go, hold something and do not run, the least recently used first."""
+        last: dict[str, int] = {}
+        busy = set()
+        for place in self.arenas.values():
+            last[place.share.name] = max(last.get(place.share.name, 0), place.used_ns)
+            if place.lease is not None:
+                busy.add(place.share.name)
+        shares = self.broker.shares
+        idle = [n for n in last if n not in busy and shares[n].may_go and shares[n].held]
+        return sorted(idle, key=lambda name: last[name])
 
     def snapshot(self) -> Iterator[ArenaSnapshot]:
         """Every arena."""
@@ -272,9 +323,13 @@ class Pool:
         assert place.lease is lease, "released before"
         return place
 
-    def _has_turn(self, place: Arena, slabs: int) -> bool:
-        """Whether a lease touches nothing that the first in line is waiting for."""
-        return place.share is self._line[0] or slabs <= self._promised(place)
+    def _part(self, place: Arena) -> int:
+        """Slabs that an idle arena may use without touching what others wait for."""
+        fairness = self._fairness
+        if fairness.line and fairness.line[0] is not place.share:
+            return self._promised(place)
+        part = fairness.part(place, self.arenas.values(), self.broker)
+        return place.reserved if part is None else max(part, self._promised(place))
 
     def _promised(self, place: Arena) -> int:
         """Slabs that an idle arena may use within its share's guarantee."""
@@ -296,13 +351,18 @@ class Pool:
         return True
 
     def _take(self, share: Share, slabs: int, *, asking: Arena | None) -> bool:
-        """Slabs for a share; if need be from idle tails: its own first, then of those that borrow.
+        """Slabs for a share, if need be from idle tails."""
+        if share.fixed + slabs > share.limit:
+            return False
+        self._make_room(share, slabs, asking)
+        return self.broker.take(share, slabs)
+
+    def _make_room(self, share: Share, slabs: int, asking: Arena | None) -> None:
+        """Cut idle tails for a share: its own first, then of those that borrow.
 
         Of what others have only what is borrowed helps: the rest would be owed to who gave it.
         """
         broker = self.broker
-        if share.fixed + slabs > share.limit:
-            return False
         idle = self._idle(asking) if slabs > broker.room(share) else []
         self._shrink([p for p in idle if p.share is share], share.held + slabs - share.limit)
         for place in idle:
@@ -311,7 +371,6 @@ class Pool:
                 break
             surplus = place.idle if place.share is share else min(place.idle, place.share.borrowed)
             self._cut(place, place.committed - min(missing, surplus))
-        return broker.take(share, slabs)
 
     def _restore_promises(self) -> None:
         """Give back what is held of what is owed to others, as far as no run uses it."""
@@ -353,21 +412,9 @@ class Pool:
     def _refused(self, place: Arena) -> Refused:
         place.share.counts.refuse += 1
         slabs = min(place.committed + self.broker.room(place.share), place.reserved)
-        if self._line and self._line[0] is not place.share:
-            slabs = min(slabs, self._promised(place))
-        return Refused(slabs * self.slab_bytes, self._least_used(place.share))
-
-    def _least_used(self, share: Share) -> str | None:
-        """The share that has not run for the longest, of those that may go and do not run."""
-        last: dict[str, int] = {}
-        busy = {share.name}
-        for place in self.arenas.values():
-            last[place.share.name] = max(last.get(place.share.name, 0), place.used_ns)
-            if place.lease is not None:
-                busy.add(place.share.name)
-        shares = self.broker.shares
-        idle = [n for n in last if n not in busy and shares[n].may_go and shares[n].held]
-        return min(idle, key=lambda name: last[name], default=None)
+        slabs = min(slabs, self._part(place))
+        idle = [name for name in self.idle_shares() if name != place.share.name]
+        return Refused(slabs * self.slab_bytes, next(iter(idle), None))
 
     def check_integrity(self) -> None:
         """What must hold after every call."""

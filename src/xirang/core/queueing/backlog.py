@@ -155,17 +155,18 @@ class Backlog:
         index = bisect(self._urgent, entry)
         self._urgent.insert(index, entry)
         if self._is_shelved and index < CONSIDERED_MAX:
-            self._shelve(request)
+            self._shelve((request,))
             if self._shelved > CONSIDERED_MAX:
-                self._unshelve(self._urgent[CONSIDERED_MAX][2])
+                self._unshelve((self._urgent[CONSIDERED_MAX][2],))
 
     def _leave_line(self, requests: Sequence[Request]) -> None:
         urgent = self._urgent
         if self._is_shelved:
-            last = urgent[min(len(urgent), CONSIDERED_MAX) - 1][:2]
-            for request in requests:
-                if (request.urgency_ns, request.id) <= last:
-                    self._unshelve(request)
+            near: Sequence[Request] = requests
+            if len(urgent) > CONSIDERED_MAX:
+                last = urgent[CONSIDERED_MAX - 1][:2]
+                near = [each for each in requests if (each.urgency_ns, each.id) <= last]
+            self._unshelve(near)
         if len(requests) * SEARCHED_SHARE > len(urgent):
             gone = {request.id for request in requests}
             self._urgent = urgent = [entry for entry in urgent if entry[1] not in gone]
@@ -173,20 +174,21 @@ class Backlog:
             for request in requests:
                 del urgent[bisect_left(urgent, (request.urgency_ns, request.id))]
         if self._is_shelved:
-            for _, _, request in urgent[self._shelved : CONSIDERED_MAX]:
-                self._shelve(request)
+            self._shelve([request for _, _, request in urgent[self._shelved : CONSIDERED_MAX]])
 
-    def _shelve(self, request: Request) -> None:
-        shelves = self._shelves.get(request.group)
-        if shelves is None:
-            shelves = self._shelves[request.group] = Shelves()
-        shelves.add(request)
-        self._shelved += 1
+    def _shelve(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            shelves = self._shelves.get(request.group)
+            if shelves is None:
+                shelves = self._shelves[request.group] = Shelves()
+            shelves.add(request)
+        self._shelved += len(requests)
 
-    def _unshelve(self, request: Request) -> None:
-        if not self._shelves[request.group].remove(request):
-            del self._shelves[request.group]
-        self._shelved -= 1
+    def _unshelve(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if not self._shelves[request.group].remove(request):
+                del self._shelves[request.group]
+        self._shelved -= len(requests)
 
     def oldest_arrivals_ns(self) -> dict[int, int]:
         """Arrival of the request that has waited longest, by priority."""

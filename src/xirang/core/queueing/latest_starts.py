@@ -1,7 +1,7 @@
 """Who has to start first: latest starts of those that wait, any of whom may leave unannounced."""
 
-import heapq
 from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
 
 STALE_MAX = 64
 
@@ -21,15 +21,14 @@ class LatestStarts:
         self._heap: list[tuple[int, int]] = []
 
     def push(self, latest_ns: int, request_id: int) -> None:
-        """Note the latest start of a request."""
-        heap = self._heap
-        heapq.heappush(heap, (latest_ns, request_id))
-        # Short budgets may stand for ever in front of long ones that have left.
-        if len(heap) > 2 * len(self._waiting) + STALE_MAX:
-            self._forget_who_left()
+        """Note the latest start of a request that waits already."""
+        heappush(self._heap, (latest_ns, request_id))
 
     def trim(self) -> None:
-        """Some have left: forget them if they are many."""
+        """Some have left: forget them if they are many.
+
+        Short budgets may stand for ever in front of long ones that have left.
+        """
         if len(self._heap) > 2 * len(self._waiting) + STALE_MAX:
             self._forget_who_left()
 
@@ -43,12 +42,12 @@ class LatestStarts:
             self._forget_who_left()  # a run has taken most: one pass instead of so many pops
         heap = self._heap
         while heap[0][1] not in waiting:
-            heapq.heappop(heap)
+            heappop(heap)
         return heap[0]
 
     def _forget_who_left(self) -> None:
         self._heap = [entry for entry in self._heap if entry[1] in self._waiting]
-        heapq.heapify(self._heap)
+        heapify(self._heap)
 
     def check_integrity(self) -> None:
         """Whoever waits is in it, and it is no longer than twice what it must be."""

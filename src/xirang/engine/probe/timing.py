@@ -2,7 +2,9 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
+from statistics import fmean
 
 from xirang.core.cost import Sample
 from xirang.engine.clock import Clock
@@ -17,27 +19,87 @@ log = logging.getLogger(__name__)
 LENGTHS = (8, 32, 128, 512)
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 SECONDS_MAX, SATURATION_SECONDS = 1.5, 0.8
-LONG_NS = 60_000_000
-"""Two runs of such a time are as good as three."""
+ROUNDS = 3
+"""After the first. More would find a moment of quiet for the small sizes, and none for the large
+ones, which last longer than it: a call would seem too cheap."""
+
+QUICK_NS = 60_000_000
+"""A size that takes less is run a second time even if there is no time left: its first run would
+say little of the others."""
 
 SIZES = (64, 128, 256, 512)
 """Elements of the runs whose speed decides how large a run may usefully be. Beyond the last a run
 gains little even where it gains, and keeps its instance from whoever comes meanwhile."""
 
-SATURATION_ROUNDS = 3
+SATURATION_ROUNDS = 4
+SLOWER = 1.04
+"""A size by so much dearer for each element than the best one is too large."""
+
+
+@dataclass(slots=True)
+class _Timed:
+    """A size that is run again and again.
+
+    Attributes:
+        ran: At which.
+        inputs: What it is given.
+        best_ns: The shortest of its runs, the first of all not counted if there is another.
+        spent_ns: On all of them but the first.
+        count: How many there were.
+    """
+
+    ran: Ran
+    inputs: Mapping[str, Array]
+    best_ns: int = 0
+    spent_ns: int = 0
+    count: int = 0
 
 
 def measure(
     lab: Lab, grid: Sequence[tuple[int, tuple[int, ...]]], whole: Allowance
 ) -> Iterator[Sample]:
-    """Time runs, the small ones first, until the time for it is spent."""
+    """Time runs, the small ones first, until the time for it is spent.
+
+    The shortest of a size's runs counts, without the first, which warms caches and arenas up. They
+    are not made one after the other but in rounds: whatever else the machine does for a tenth of a
+    second would slow all runs of a small size and none of a large one, and what a call costs is
+    told from small sizes alone. What time is left goes to whichever size had the least of it.
+    """
     allowance = Allowance(whole.clock, SECONDS_MAX, within=whole)
+    begun: list[_Timed] = []
     for rows, lengths in grid:
-        ran_ns = best_ns(lab, rows=rows, lengths=lengths, clock=whole.clock)
-        if ran_ns is not None:
-            yield Sample(rows, prod(lengths), ran_ns)
+        timed = _Timed(Ran(rows, lengths), lab.request(Asked(0, lengths, rows)))
+        # By itself the first would not do if there is time for no more than one size.
+        if all(_run(lab, timed, whole.clock) for _ in range(1 if begun else 2)):
+            begun.append(timed)
         if allowance.is_spent:
-            return
+            break
+    while (again := _next(begun)) is not None:
+        if allowance.is_spent and (again.count > 1 or again.best_ns > QUICK_NS):
+            break
+        if not _run(lab, again, whole.clock):
+            begun.remove(again)
+    for timed in begun:
+        yield Sample(timed.ran.rows, prod(timed.ran.lengths), timed.best_ns)
+
+
+def _next(begun: Sequence[_Timed]) -> _Timed | None:
+    left = [timed for timed in begun if timed.count <= ROUNDS]
+    return min(left, key=lambda timed: timed.spent_ns, default=None)
+
+
+def _run(lab: Lab, timed: _Timed, clock: Clock) -> bool:
+    """Run a size once more; false if the model refuses it."""
+    try:
+        ran_ns = _run_ns(lab, timed.inputs, timed.ran, clock)
+    except Exception as error:
+        rows, lengths = timed.ran.rows, timed.ran.lengths
+        log.info("probe: the model refuses %d rows of %s: %s", rows, lengths, error)
+        return False
+    timed.count += 1
+    timed.best_ns = ran_ns if timed.count <= 2 else min(timed.best_ns, ran_ns)
+    timed.spent_ns += 0 if timed.count == 1 else ran_ns
+    return True
 
 
 def grid_of(
@@ -67,46 +129,36 @@ def grid_of(
     return sorted(pairs, key=lambda pair: pair[0] * pair[1][0])
 
 
-def best_ns(lab: Lab, *, rows: int, lengths: tuple[int, ...], clock: Clock) -> int | None:
-    """The shortest of a few runs; None if the model refuses them."""
-    inputs = lab.request(Asked(0, lengths, rows))
-    times_ns: list[int] = []
-    try:
-        # The first warms caches and arenas up.
-        while len(times_ns) < 2 or (len(times_ns) < 3 and times_ns[-1] < LONG_NS):
-            times_ns.append(_run_ns(lab, inputs, Ran(rows, lengths), clock))
-    except Exception as error:
-        log.info("probe: the model refuses %d rows of %s: %s", rows, lengths, error)
-        return None
-    return min(times_ns)
-
-
 def saturation(lab: Lab, *, rows_max: int, whole: Allowance) -> int | None:
     """The largest size whose time per element is within 4 % of the best size's.
 
     Up to there the cost model decides; beyond it runs get slower in a way that no law of rows and
     length shows (on a CPU they leave its caches).
 
-    The sizes take turns, and the best of their turns counts: a busy machine slows some of them.
+    The sizes take turns. A busy machine slows some of their runs, and of the long ones nearly all:
+    so the best run of a size is held against the mean of another's. Where that does not tell, the
+    larger size is kept, which costs less if it is wrong.
     """
     length = LENGTHS[1]
-    clock = whole.clock
-    allowance = Allowance(clock, SATURATION_SECONDS, within=whole)
-    best: dict[int, float] = {}
+    allowance = Allowance(whole.clock, SATURATION_SECONDS, within=whole)
+    rows_of = sorted({min(rows_max, size // length) for size in SIZES})
+    times_ns: dict[int, list[float]] = {rows * length: [] for rows in rows_of}
     try:
-        for turn in range(SATURATION_ROUNDS + 1):
+        for turn in range(SATURATION_ROUNDS):
             if turn > 1 and allowance.is_spent:
                 break
-            for rows in sorted({min(rows_max, size // length) for size in SIZES}):
+            for rows in rows_of:
+                ran = Ran(rows, (length,))
                 inputs = lab.request(Asked(0, (length,), rows))
-                ran_ns = _run_ns(lab, inputs, Ran(rows, (length,)), clock)
-                elements = rows * length
-                if turn:  # the first warms up
-                    best[elements] = min(best.get(elements, ran_ns), ran_ns / elements)
+                if ran not in lab.ran:
+                    lab.run(inputs, ran)  # warms up
+                ran_ns = _run_ns(lab, inputs, ran, whole.clock)
+                times_ns[rows * length].append(ran_ns / (rows * length))
     except Exception as error:
         log.info("probe: the model refuses rows of %d: %s", length, error)
         return None
-    return max(size for size, ns in best.items() if ns <= 1.04 * min(best.values()))
+    mean_ns = min(map(fmean, times_ns.values()))
+    return max(size for size, each in times_ns.items() if min(each) <= SLOWER * mean_ns)
 
 
 def _run_ns(lab: Lab, inputs: Mapping[str, Array], ran: Ran, clock: Clock) -> int:

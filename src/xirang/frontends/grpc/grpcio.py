@@ -7,16 +7,19 @@ it, so that another transport can take this file's place.
 import asyncio
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, NoReturn
 from zlib import crc32
 
 import grpc
 import grpc.aio
 
-from xirang.errors import InvalidSetting
+from xirang.errors import InvalidSetting, XirangError
 from xirang.frontends.grpc.servicer import HEALTH_PATH, INFER_PATH, Envelope, Servicer, Unary
+from xirang.frontends.grpc.settings import GrpcSettings
 from xirang.frontends.grpc.status import Status, status_of
 from xirang.frontends.grpc.stream import BeginStream, Stream, streams_of
+from xirang.frontends.grpc.watching import health_changes
 
 UNANSWERED_MAX = 1024
 """Requests of one stream that are in, or answered and not yet sent; the client waits beyond it.
@@ -32,8 +35,8 @@ KEEPALIVE = (
 """A client that vanished is noticed within minutes, which frees what waits for it; clients that ask
 every ten seconds whether we are there are not taken for a nuisance, as they are by default."""
 
-LOOK_S = 0.5
-"""Time between two looks for a change of health, while somebody watches."""
+ANSWERED = b""
+"""Behind the last response to a request of a stream; a response is longer."""
 
 LEVELS = {"low": 1, "medium": 2, "high": 3}
 """Of compression, as gRPC counts them."""
@@ -43,32 +46,19 @@ PUSHBACK = "grpc-retry-pushback-ms"
 """Trailing metadata by which gRPC's own retries are told when to come back."""
 
 
-class GrpcDoor:
+class GrpcioDoor:
     """A gRPC server on the running event loop.
 
     Attributes:
         port: Where it listens.
     """
 
-    def __init__(
-        self,
-        servicer: Servicer,
-        *,
-        host: str,
-        port: int,
-        message_bytes_max: int,
-        compression: str = "none",
-        certificate: tuple[bytes, bytes] | None = None,
-    ) -> None:
+    def __init__(self, servicer: Servicer, settings: GrpcSettings) -> None:
         """Take the port; `serve` begins to answer.
 
         Args:
             servicer: Answers.
-            host: Address to listen on.
-            port: 0 takes a free one.
-            message_bytes_max: Largest message that is read, decompressed.
-            compression: Of answers, for clients that read it: `none`, `low`, `medium` or `high`.
-            certificate: Private key and certificate chain in PEM, for TLS.
+            settings: Of the door. How many connections there are, and how slow, is not bounded.
 
         Raises:
             InvalidSetting: The port cannot be had.
@@ -79,20 +69,21 @@ class GrpcDoor:
         self._server = grpc.aio.server(
             options=[
                 ("grpc.so_reuseport", 0),  # two servers on a port would share its calls unnoticed
-                ("grpc.max_receive_message_length", message_bytes_max),
+                ("grpc.max_receive_message_length", settings.message_bytes_max),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_concurrent_streams", UNANSWERED_MAX),
                 *KEEPALIVE,
-                *_packing(compression),
+                *_packing(settings.compression),
             ]
         )
         self._server.add_generic_rpc_handlers((_ByPath(self._handlers()),))
-        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        address = settings.address
         try:
-            if certificate is None:
+            if settings.certificate is None:
                 self.port = self._server.add_insecure_port(address)
             else:
-                credentials = grpc.ssl_server_credentials([certificate])
+                chain, key = (Path(file).read_bytes() for file in settings.certificate)
+                credentials = grpc.ssl_server_credentials([(key, chain)])
                 self.port = self._server.add_secure_port(address, credentials)
         except RuntimeError as error:
             raise InvalidSetting(f"cannot listen on {address} for gRPC: {error}") from error
@@ -143,29 +134,28 @@ class GrpcDoor:
         return await _abort(context, result) if isinstance(result, Status) else result
 
     async def _watch(self, message: bytes, context: Any) -> None:
-        """Tell of the server's health now, and whenever it has changed."""
-        told = None
-        while True:
-            now = await _answer(self._servicer.health, message, context)
-            if now != told:
+        try:
+            seen = health_changes(self._servicer, message, _envelope(context), self._shutting)
+            async for now in seen:
                 await context.write(now)
-                told = now
-            done, _ = await asyncio.wait({self._shutting}, timeout=LOOK_S)
-            if done:
-                return
+        except XirangError as error:
+            await _abort(context, status_of(error))
 
     async def _stream(self, begin: BeginStream, _: Any, context: Any) -> None:
         outbox: asyncio.Queue[bytes | Status | None] = asyncio.Queue()
-        stream = begin(outbox.put_nowait, partial(outbox.put_nowait, None))
+        answered, finished = partial(outbox.put_nowait, ANSWERED), partial(outbox.put_nowait, None)
+        stream = begin(outbox.put_nowait, answered, finished)
         room = asyncio.Semaphore(UNANSWERED_MAX)
         reader = asyncio.ensure_future(_read(stream, context, room, outbox.put_nowait))
         self._readers.add(reader)
         try:
             while (message := await outbox.get()) is not None:
-                if isinstance(message, Status):
+                if message is ANSWERED:
+                    room.release()
+                elif isinstance(message, Status):
                     await _abort(context, message)
-                await context.write(message)
-                room.release()
+                else:
+                    await context.write(message)
         finally:
             self._readers.discard(reader)
             reader.cancel()

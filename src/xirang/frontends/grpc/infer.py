@@ -1,6 +1,7 @@
 """`ModelInferRequest` to the request that every door makes; an answer to `ModelInferResponse`."""
 
 from collections.abc import Container, Iterable, Mapping
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -49,6 +50,10 @@ PARAMETER_FIELDS = {
 EMPTY_FINAL_RESPONSE = "triton_enable_empty_final_response"
 """A stream's clients send it; it concerns models that answer more than once."""
 
+ID_TAG, RAW_INPUT_TAG, RAW_OUTPUT_TAG = b"\x1a", b"\x3a", b"\x32"
+"""What stands before an id, the third field of requests and of responses, and before raw tensors,
+the seventh of requests and the sixth of responses."""
+
 _ALL = Wanted(is_binary_default=True)
 
 
@@ -89,8 +94,10 @@ def encode(
     identity: str,
     parameters: Mapping[str, bool | float | str],
     placed: Container[str] = (),
-) -> Any:
-    """The `ModelInferResponse` of an answer.
+) -> bytes:
+    """The `ModelInferResponse` of an answer, encoded.
+
+    What says of which model and form the outputs are is the same for many answers, and made once.
 
     Args:
         outputs: Name to array, in the order to be sent.
@@ -102,16 +109,57 @@ def encode(
     Raises:
         ModelFailed: An output's type has no datatype in the protocol.
     """
-    response = Response(model_name=model[0], model_version=model[1], id=identity)
+    parts = [_model_part(*model)]
+    if identity:
+        parts.append(delimited(ID_TAG, identity.encode()))
+    if parameters:
+        parts.append(_parameters_part(parameters))
+    raws: list[bytes] = []
     for name, array in outputs.items():
         datatype = datatype_of(name, array)
-        response.outputs.add(name=name, datatype=datatype, shape=array.shape)
+        parts.append(_output_part(name, datatype, array.shape))
         # One for each output, also where there is nothing in it: clients count them.
         raw = b"" if name in placed else to_binary(array, datatype)
-        response.raw_output_contents.append(raw)
+        raws += (RAW_OUTPUT_TAG + varint(len(raw)), raw)
+    return b"".join((*parts, *raws))
+
+
+def delimited(tag: bytes, content: bytes) -> bytes:
+    """A field of protobuf that says how long it is."""
+    return b"%b%b%b" % (tag, varint(len(content)), content)
+
+
+def varint(number: int) -> bytes:
+    """A number in groups of seven bits, the lowest first."""
+    if number < 128:
+        return bytes((number,))
+    groups = []
+    while number > 127:
+        groups.append(number & 127 | 128)
+        number >>= 7
+    return bytes((*groups, number))
+
+
+@lru_cache(maxsize=256)
+def _model_part(name: str, version: str) -> bytes:
+    encoded: bytes = Response(model_name=name, model_version=version).SerializeToString()
+    return encoded
+
+
+@lru_cache(maxsize=1024)
+def _output_part(name: str, datatype: str, shape: tuple[int, ...]) -> bytes:
+    response = Response()
+    response.outputs.add(name=name, datatype=datatype, shape=shape)
+    encoded: bytes = response.SerializeToString()
+    return encoded
+
+
+def _parameters_part(parameters: Mapping[str, bool | float | str]) -> bytes:
+    response = Response()
     for name, value in parameters.items():
         setattr(response.parameters[name], PARAMETER_FIELDS[type(value)], value)
-    return response
+    encoded: bytes = response.SerializeToString()
+    return encoded
 
 
 def value_of(parameter: Any) -> Any:

@@ -4,8 +4,8 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
+from xirang.frontends.grpc.reading import parsed
 from xirang.frontends.grpc.schema import Schema
-from xirang.frontends.grpc.servicer import parsed
 from xirang.frontends.grpc.status import Code
 
 

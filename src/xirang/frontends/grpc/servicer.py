@@ -10,25 +10,25 @@ from typing import Any
 
 import msgspec
 from google.protobuf.json_format import ParseDict
-from google.protobuf.message import DecodeError
 
 from xirang.backends.requests import Responded
 from xirang.core.event import Function
 from xirang.engine.call import Answer, Call, Reply
-from xirang.errors import InvalidRequest, XirangError
+from xirang.errors import XirangError
 from xirang.frontends import explaining
-from xirang.frontends.budget import tightest
-from xirang.frontends.caller import caller_on
 from xirang.frontends.errors import NO_ROOM, NoRoom
 from xirang.frontends.extensions import Extensions
 from xirang.frontends.following import finishing, followed_call, following
 from xirang.frontends.forwarding import with_headers
 from xirang.frontends.grpc.cold import OPEN, ColdRpcs, Rpc, version_of
-from xirang.frontends.grpc.infer import Request, decode, encode
+from xirang.frontends.grpc.infer import encode
 from xirang.frontends.grpc.inference import PACKAGE, SCHEMA
 from xirang.frontends.grpc.managing import Act, ManagingRpcs
+from xirang.frontends.grpc.reading import Asked, Reader, parsed
 from xirang.frontends.grpc.standard import HEALTH_PACKAGE
 from xirang.frontends.grpc.status import Status, status_of
+from xirang.frontends.grpc.wishes import CallWishes, wishes_on
+from xirang.frontends.headers import Headers
 from xirang.frontends.keys import Keys
 from xirang.frontends.restricted import api_of_rpc
 from xirang.frontends.service import Repository, Service, Ticket
@@ -67,8 +67,9 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
 
 
 Unary = Callable[[bytes, Envelope], Awaitable[bytes]]
-Finish = Callable[[Any], None]
-"""Gets a `ModelInferResponse` or a `Status`, once."""
+Finish = Callable[[bytes | Status], None]
+"""Gets an encoded `ModelInferResponse` or a `Status`, once; in streams an empty one if there is
+nothing to tell."""
 
 
 class Servicer:
@@ -77,6 +78,9 @@ class Servicer:
     Attributes:
         unary: What is asked seldom, by path; they raise what `status_of` takes.
         health: The one of them that tells whether the server is ready.
+        memory: What all unanswered requests take.
+        now_ns: The clock that budgets are kept by.
+        read: What takes the bytes of a `ModelInferRequest`, and gives what `submit` takes.
     """
 
     def __init__(
@@ -97,10 +101,13 @@ class Servicer:
             memory_bytes_max: Of all requests together that are unanswered.
             extensions: Of the protocol.
         """
-        self._memory = Memory(memory_bytes_max)
+        self.memory = Memory(memory_bytes_max)
+        self.now_ns = service.now_ns
         self._service = service
         self._keys = keys
         self._extensions = extensions or Extensions()
+        self._reader = Reader(self._extensions.regions)
+        self.read = self._reader.read
         self._checks = self._extensions.grpc_checks
         self._inference_check = self._checks.get("inference")
         cold = ColdRpcs(service, self._extensions, may_turn=repository is not None)
@@ -127,20 +134,15 @@ class Servicer:
         Returns:
             The right to take it back; None if it has been answered already.
         """
-
-        def finish(result: Any) -> None:
-            reply(result if isinstance(result, Status) else result.SerializeToString())
-
         try:
-            return self.submit(parsed(Request, message), len(message), envelope, finish)
+            return self.submit(self.read(message), envelope, reply)
         except Exception as error:
             reply(status_of(error))
             return None
 
     def submit(
         self,
-        request: Any,
-        size_bytes: int,
+        asked: Asked,
         envelope: Envelope,
         finish: Finish,
         *,
@@ -150,8 +152,7 @@ class Servicer:
         """Hand a request to the engine.
 
         Args:
-            request: A `ModelInferRequest`.
-            size_bytes: Of its message.
+            asked: What `read` found in its message.
             envelope: What came with it.
             finish: Gets the response.
             parameters: Of the response.
@@ -162,43 +163,40 @@ class Servicer:
         """
         witness = self._extensions.witness
         if witness is None:
-            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+            return self._submit(asked, envelope, finish, parameters, on_part)
         path = INFER_PATH if parameters is NONE else STREAM_PATH
-        sighting = followed_call(witness, path, envelope.headers, size_bytes)
+        sighting = followed_call(witness, path, envelope.headers, len(asked.data))
         if sighting is None:
-            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+            return self._submit(asked, envelope, finish, parameters, on_part)
         envelope = msgspec.structs.replace(envelope, sighting=sighting)
         finish = finishing(witness, sighting, finish)
         try:
-            return self._submit(request, size_bytes, envelope, finish, parameters, on_part)
+            return self._submit(asked, envelope, finish, parameters, on_part)
         except Exception as error:
             witness.ended(sighting, status_of(error).code, 0)
             raise
 
     def _submit(
         self,
-        request: Any,
-        size_bytes: int,
+        asked: Asked,
         envelope: Envelope,
         finish: Finish,
         parameters: Mapping[str, bool | float | str],
         on_part: Finish | None,
     ) -> Ticket:
-        name, headers = request.model_name, envelope.headers
+        name, headers = asked.model, envelope.headers
         if self._inference_check is not None:
             self._inference_check(headers)
-        caller = caller_on(envelope.connection, headers, self._keys, name)
-        version = version_of(request.model_version)
-        wire = decode(request, self._extensions.regions)
+        wishes = self._wishes(envelope, name)
+        version = version_of(asked.version)
+        wire = self._reader.tensors_of(asked)
         delivery = None
         if (special := wire.wanted.special) is not None:
             delivery = self._extensions.delivery(special, self._service.model(name, version))
-        budget_ns = tightest(wire.budget_ns, headers)
-        if (left_ns := envelope.time_left_ns) is not None:
-            budget_ns = max(0, left_ns if budget_ns is None else min(budget_ns, left_ns))
-        is_off = self._service.is_off(Function.TIMING)
+        budget_ns = wishes.budget_of(wire.budget_ns, envelope.time_left_ns)
+        is_off = (wire.is_timed or wire.is_explained) and self._service.is_off(Function.TIMING)
         stopwatch = self._stopwatch(name, budget_ns) if wire.is_timed and not is_off else None
-        loan = _Loan(self._memory, size_bytes + wire.placed_bytes)
+        loan = _Loan(self.memory, len(asked.data) + wire.placed_bytes)
         reply: Reply = _Reply(
             finish,
             name,
@@ -206,8 +204,9 @@ class Servicer:
             parameters,
             stopwatch,
             loan,
-            is_explained=wire.is_explained and not is_off,
-            delivery=delivery,
+            wire.is_explained and not is_off,
+            delivery,
+            on_part is None or asked.wants_empty,
         )
         if (sighting := envelope.sighting) is not None and self._extensions.witness is not None:
             reply = following(self._extensions.witness, sighting, reply, name, wire.id)
@@ -215,18 +214,19 @@ class Servicer:
         if (forward := self._extensions.grpc_forward) is not None:
             about = with_headers(about, headers, forward)
         call = Call(
-            model=name,
-            inputs=wire.inputs,
-            reply=reply,
-            version=version,
-            outputs=wire.wanted.names,
-            budget_ns=budget_ns,
-            priority=caller.priority(wire.priority, headers),
-            client=caller.client,
-            tenant=caller.tenant,
-            fast=caller.fast,
-            about=about,
-            take_part=None if on_part is None else self._part_of(request, on_part),
+            name,
+            wire.inputs,
+            reply,
+            version,
+            wire.wanted.names,
+            budget_ns,
+            wishes.priority_of(wire.priority),
+            wishes.client,
+            wishes.tenant,
+            wishes.fast,
+            0,
+            about,
+            take_part=None if on_part is None else self._part_of(asked, on_part),
         )
         loan.take()
         try:
@@ -235,18 +235,28 @@ class Servicer:
             loan.give_back()
             raise
 
-    def _part_of(self, request: Any, on_part: Finish) -> Callable[[Responded], None]:
+    def _wishes(self, envelope: Envelope, model: str) -> CallWishes:
+        """What the metadata wishes of a model; read once for all calls that share it."""
+        headers = envelope.headers
+        if not isinstance(headers, Headers):
+            return wishes_on(envelope.connection, headers, self._keys, model)
+        if headers.reader != model:
+            headers.read = wishes_on(envelope.connection, headers, self._keys, model)
+            headers.reader = model
+        wishes: CallWishes = headers.read
+        return wishes
+
+    def _part_of(self, asked: Asked, on_part: Finish) -> Callable[[Responded], None]:
         """What makes a response of one part of an answer."""
 
         def part(responded: Responded) -> None:
-            name, version = request.model_name, request.model_version
             if isinstance(responded, XirangError):
                 on_part(status_of(responded))
                 return
             try:
-                served = self._service.model(name, version_of(version)).version
+                served = self._service.model(asked.model, version_of(asked.version)).version
                 response = encode(
-                    responded, (name, served), identity=request.id, parameters=NOT_FINAL
+                    responded, (asked.model, served), identity=asked.id, parameters=NOT_FINAL
                 )
             except Exception as error:
                 on_part(status_of(error))
@@ -296,18 +306,6 @@ class Servicer:
         return answer
 
 
-def parsed(kind: Any, message: bytes) -> Any:
-    """The message in some bytes.
-
-    Raises:
-        InvalidRequest: They are not one of that kind.
-    """
-    try:
-        return kind.FromString(message)
-    except DecodeError as error:
-        raise InvalidRequest(f"the message is not a {kind.DESCRIPTOR.name}: {error}") from None
-
-
 class _Loan(msgspec.Struct, gc=False):
     """What a request takes of the memory for requests, until it is answered or taken back."""
 
@@ -346,11 +344,15 @@ class _Reply(msgspec.Struct, frozen=True, gc=False):
     loan: "_Loan"
     is_explained: bool
     delivery: Delivery | None
+    wants_empty: bool
 
     def __call__(self, answer: Answer | XirangError) -> None:
         self.loan.give_back()
         if isinstance(answer, XirangError):
             self.finish(status_of(answer))
+            return
+        if not (answer.outputs or self.wants_empty):
+            self.finish(b"")  # of a model that answers in parts, and has told them all
             return
         try:
             special = self.request.wanted.special

@@ -2,17 +2,20 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
-from xirang.frontends.grpc.infer import EMPTY_FINAL_RESPONSE, Request, Response
+from xirang.frontends.grpc.infer import Response, delimited
 from xirang.frontends.grpc.inference import SCHEMA, message
 from xirang.frontends.grpc.reflection import Reflection
-from xirang.frontends.grpc.servicer import STREAM_PATH, Envelope, Servicer, parsed
+from xirang.frontends.grpc.servicer import STREAM_PATH, Envelope, Servicer
 from xirang.frontends.grpc.standard import REFLECTION_PACKAGES
 from xirang.frontends.grpc.status import Status, status_of
 from xirang.frontends.service import Ticket
 
 StreamResponse = message("ModelStreamInferResponse")
+
+INFER_RESPONSE_TAG = b"\x12"
+"""What stands before a response in the message of a stream, its second field."""
 
 FINAL = {"triton_final_response": True}
 """Of the last response to a request; most models give one."""
@@ -32,10 +35,11 @@ class Stream(Protocol):
 
 
 Send = Callable[[bytes], None]
+OnAnswered = Callable[[], None]
 OnFinished = Callable[[], None]
-BeginStream = Callable[[Send, OnFinished], Stream]
-"""Begins a stream, given what takes each response's bytes, and what is called once when no more
-requests come and all are answered."""
+BeginStream = Callable[[Send, OnAnswered, OnFinished], Stream]
+"""Begins a stream, given what takes each response's bytes, what is called behind the last response
+to each request, and what is called once when no more requests come and all are answered."""
 
 
 def streams_of(servicer: Servicer) -> dict[str, BeginStream]:
@@ -51,14 +55,18 @@ def streams_of(servicer: Servicer) -> dict[str, BeginStream]:
 class ReflectionStream:
     """Answers each request at once."""
 
-    def __init__(self, answer: Reflection, send: Send, on_finished: OnFinished) -> None:
+    def __init__(
+        self, answer: Reflection, send: Send, on_answered: OnAnswered, on_finished: OnFinished
+    ) -> None:
         self._answer = answer
         self._send = send
+        self._on_answered = on_answered
         self._on_finished = on_finished
 
     def receive(self, message: bytes, _: Envelope) -> None:
         """Take in one request."""
         self._send(self._answer(message))
+        self._on_answered()
 
     def end(self) -> None:
         """No more requests come."""
@@ -78,10 +86,12 @@ class InferStream:
         self,
         servicer: Servicer,
         send: Send,
+        on_answered: OnAnswered,
         on_finished: OnFinished,
     ) -> None:
         self._servicer = servicer
         self._send = send
+        self._on_answered = on_answered
         self._on_finished = on_finished
         self._tickets: dict[int, Ticket | None] = {}
         self._received = 0
@@ -94,20 +104,17 @@ class InferStream:
         self._tickets[number] = None
         identity = ""
         try:
-            request = parsed(Request, message)
-            identity = request.id
-            wants_empty = EMPTY_FINAL_RESPONSE in request.parameters
-            finish = partial(self._answered, number, identity, wants_empty=wants_empty)
+            asked = self._servicer.read(message)
+            identity = asked.id
             ticket = self._servicer.submit(
-                request,
-                len(message),
+                asked,
                 envelope,
-                finish,
+                partial(self._answered, number, identity),
                 parameters=FINAL,
                 on_part=partial(self._tell, identity),
             )
         except Exception as error:
-            self._answered(number, identity, status_of(error), wants_empty=True)
+            self._answered(number, identity, status_of(error))
             return
         if number in self._tickets:  # it may have been answered already
             self._tickets[number] = ticket
@@ -125,24 +132,23 @@ class InferStream:
             if ticket is not None:
                 ticket.cancel()
 
-    def _answered(self, number: int, identity: str, result: Any, *, wants_empty: bool) -> None:
+    def _answered(self, number: int, identity: str, result: bytes | Status) -> None:
         del self._tickets[number]
-        # A model that answers in parts may have nothing left for the end.
-        if isinstance(result, Status) or result.outputs or wants_empty:
+        if result != b"":
             self._tell(identity, result)
         if not self._is_abandoned:
+            self._on_answered()
             self._finish_if_done()
 
-    def _tell(self, identity: str, result: Any) -> None:
+    def _tell(self, identity: str, result: bytes | Status) -> None:
         if self._is_abandoned:
             return
         if isinstance(result, Status):
-            response = StreamResponse(
-                error_message=result.text, infer_response=Response(id=identity)
-            )
+            inner = Response(id=identity)
+            response = StreamResponse(error_message=result.text, infer_response=inner)
+            self._send(response.SerializeToString())
         else:
-            response = StreamResponse(infer_response=result)
-        self._send(response.SerializeToString())
+            self._send(delimited(INFER_RESPONSE_TAG, result))
 
     def _finish_if_done(self) -> None:
         if self._is_ended and not self._tickets:

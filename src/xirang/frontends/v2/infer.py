@@ -4,7 +4,6 @@ from functools import partial
 from typing import Any
 
 from xirang.core.event import Function
-from xirang.core.request import PRIORITY_NORMAL
 from xirang.engine.call import Answer, Call, Reply
 from xirang.errors import XirangError
 from xirang.frontends import explaining
@@ -17,8 +16,9 @@ from xirang.frontends.keys import Keys
 from xirang.frontends.service import Service
 from xirang.frontends.timing import Stopwatch
 from xirang.frontends.v2.delivery import Delivery
-from xirang.frontends.v2.kserve import InferRequest, decode, decode_raw
+from xirang.frontends.v2.kserve import InferRequest, decode
 from xirang.frontends.v2.kserve_answer import encode, model_part
+from xirang.frontends.v2.raw import decode_raw
 from xirang.frontends.wire.compression import compress
 from xirang.frontends.wishes import Wishes, wishes_of
 
@@ -49,15 +49,16 @@ class InferRoute:
         wishes: Wishes = headers.read if headers.reader is self else self._read(headers, exchange)
         if not self._model_parts:
             self._part(self._service.model(self._name, self._version).version)
-        request = self._decode(exchange, wishes.head_length)
+        body, head_length = exchange.body, wishes.head_length
+        if head_length or (body and head_length is None):
+            request = decode(body, head_length, self._extensions.regions)
+        else:
+            request = decode_raw(body, self._service.model(self._name, self._version))
         if request.placed_bytes:
             _hold(exchange, request.placed_bytes)
-        budget_ns = request.budget_ns
-        if wishes.budget_ns is not None:
-            budget_ns = wishes.budget_of(budget_ns)
-        priority = request.priority or wishes.priority
-        if wishes.grant is not None:
-            priority = wishes.grant.clamp(priority or PRIORITY_NORMAL)
+        budget_ns, priority = request.budget_ns, request.priority
+        if not wishes.is_open:
+            budget_ns, priority = wishes.terms(budget_ns, priority)
         stopwatch = None
         if (wishes.is_timed or request.is_timed) and not self._service.is_off(Function.TIMING):
             stopwatch = Stopwatch(
@@ -103,12 +104,6 @@ class InferRoute:
         wishes = headers.read = wishes_of(exchange, self._keys, self._name)
         headers.reader = self
         return wishes
-
-    def _decode(self, exchange: Exchange, head_length: int | None) -> InferRequest:
-        body = exchange.body
-        if head_length or (body and head_length is None):
-            return decode(body, head_length, self._extensions.regions)
-        return decode_raw(body, self._service.model(self._name, self._version))
 
     def _part(self, version: str) -> bytes:
         part = self._model_parts[version] = model_part(self._name, version)

@@ -72,9 +72,13 @@ def encode(
         if name in placed:  # the client finds its elements in shared memory
             pieces.append(template.opening[:-1] + b"}")
         elif is_all or name in some:
+            if template.binary is not None:
+                blobs.append(array.tobytes())
+                pieces.append(template.binary)
+                continue
             blob = to_binary(array, template.datatype)
             blobs.append(blob)
-            pieces.append(template.binary or _binary(template.opening, len(blob)))
+            pieces.append(_binary(template.opening, len(blob)))
         else:
             pieces.append(b'%b"data":%b}' % (template.opening, to_json(array, template.datatype)))
     head = b"%b%b%b]%b}" % (

@@ -51,6 +51,19 @@ class Memory:
         self.held_bytes = 0
 
 
+class _Starts(dict[int, bytes]):
+    """How responses begin: by status, the line that tells it and the lines that all have."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, lines: bytes) -> None:
+        self._lines = lines
+
+    def __missing__(self, status: int) -> bytes:
+        start = self[status] = STATUS_LINE[status] + self._lines
+        return start
+
+
 class ColdTurn:
     """A request for the ASGI application, waiting for its turn or at it."""
 
@@ -99,7 +112,7 @@ class OrderedProtocol(HttpToolsProtocol):
         self.owed_bytes = 0
         self.unread_since = 0.0
         self._default_pairs: list[tuple[bytes, bytes]] = []
-        self._default_lines = b""
+        self._starts = _Starts(b"")
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client is here; one too many is told so at once."""
@@ -114,8 +127,15 @@ class OrderedProtocol(HttpToolsProtocol):
         self.memory.held_bytes -= exchange.held_bytes
         exchange.held_bytes = 0
         exchange.body = b""  # it may wait for its turn, and needs no more of it
-        if self._turns and self._turns[0] is exchange:
+        turns, flow = self._turns, self.flow
+        if not turns or turns[0] is not exchange:
+            return
+        if len(turns) > 1 or flow.write_paused or flow.read_paused:
             self._advance()
+            return
+        turns.clear()  # the usual: nothing else is under way here
+        if self._write(exchange):
+            self._rest()
 
     def hold(self, exchange: Exchange, size_bytes: int) -> bool:
         """Count bytes of a request; returns whether there is room for them."""
@@ -198,29 +218,26 @@ class OrderedProtocol(HttpToolsProtocol):
 
     def _write(self, exchange: Exchange) -> bool:
         """Send a response; returns whether the connection goes on."""
-        transport = self.transport
+        transport, state = self.transport, self.server_state
         if transport.is_closing():
             return False
+        if self._default_pairs is not state.default_headers:  # their date is another every second
+            self._default_pairs = state.default_headers
+            self._starts = _Starts(b"".join(b"%b: %b\r\n" % pair for pair in self._default_pairs))
         closes = not exchange.is_kept_alive or (self._is_draining and not self._turns)
-        if self._default_pairs is not self.server_state.default_headers:
-            self._default_pairs = self.server_state.default_headers
-            self._default_lines = b"".join(b"%b: %b\r\n" % pair for pair in self._default_pairs)
         body = exchange.response_body
-        is_joined = len(body) <= JOIN_BYTES_MAX
-        transport.write(
-            b"%b%b%b%bcontent-length: %d\r\n\r\n%b"
-            % (
-                STATUS_LINE[exchange.status],
-                self._default_lines,
-                exchange.response_headers,
-                b"connection: close\r\n" if closes else exchange.echo,
-                len(body),
-                body if is_joined else b"",
-            )
+        head = b"%b%b%bcontent-length: %d\r\n\r\n" % (
+            self._starts[exchange.status],
+            exchange.response_headers,
+            b"connection: close\r\n" if closes else exchange.echo,
+            len(body),
         )
-        if not is_joined:
+        if len(body) <= JOIN_BYTES_MAX:
+            transport.write(head + body)
+        else:
+            transport.write(head)
             transport.write(body)
-        self.server_state.total_requests += 1
+        state.total_requests += 1
         if closes:
             self._close()
         return not closes

@@ -6,41 +6,37 @@ from typing import Any, ClassVar
 
 import httptools
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from uvicorn.server import ServerState
 
 from xirang.engine.clock import MonotonicClock
 from xirang.errors import InvalidRequest
-from xirang.frontends.errors import NO_ROOM, Dawdled, HeadTooLarge, NoRoom, TooLarge, refusal
+from xirang.frontends.errors import NO_ROOM, HeadTooLarge, NoRoom
 from xirang.frontends.exchange import Exchange, MakeExchange, Match, Route, welcome_of
 from xirang.frontends.headers import Headers, without_upgrade
 from xirang.frontends.wire.compression import decompress
-from xirang.frontends.wire.connection import CONNECTIONS_MAX, ColdTurn, Memory, OrderedProtocol
+from xirang.frontends.wire.connection import CONNECTIONS_MAX, Memory
+from xirang.frontends.wire.familiar import FamiliarHead, head_of
+from xirang.frontends.wire.refusing import BODY_BYTES_MAX, RefusingProtocol
 
-BODY_BYTES_MAX = 64 << 20
 MEMORY_BYTES_MAX = 1 << 30
 HEAD_BYTES_MAX = 64 << 10
 """Request line and headers; nginx takes 32 KiB, node 16 KiB. Trailers are counted with them."""
 FRAMING_MAX = 8
 """Bytes around each byte of a body; chunks of one byte have five. More is only noise."""
-DROPPED_BYTES_MAX = 1 << 20
-"""Up to here a body that nobody wants is read, so that the connection goes on."""
+_UNUSUAL = frozenset([b"expect", b"upgrade", b"transfer-encoding", b"content-encoding"])
+"""A head with one of these is always read by the parser."""
 
 
-class FastProtocol(OrderedProtocol):
+class FastProtocol(RefusingProtocol):
     """The receiving half of a connection; `serve_protocol` makes the class uvicorn is given.
 
     Attributes:
-        match: From a URL to the route that answers a POST on it.
-        body_bytes_max: Of a request, as sent and as decompressed.
         now_ns: The engine's clock.
         exchange: Makes one of a head.
     """
 
-    match: ClassVar[Match]
     exchange: ClassVar[MakeExchange]
     now_ns: ClassVar[Callable[[], int]]
-    body_bytes_max: ClassVar[int] = BODY_BYTES_MAX
 
     def __init__(
         self,
@@ -50,20 +46,49 @@ class FastProtocol(OrderedProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._exchange: Exchange | None = None
+        self._make, self._now_ns = type(self).exchange, type(self).now_ns
         self._route: Route | None = None
-        self._chunks: bytes | list[bytes] | None = None
         self._is_whole = True  # no request is under way of which the rest is still to come
-        self._is_in_head = False
         self._fed_bytes = 0
         self._headers = Headers()  # of the request before this one: most often the same again
-        # Nothing more that comes in will be answered.
-        self._is_deaf = False
+        self._may_recur = False  # whether its head is worth being known again
+        self._familiar: FamiliarHead | None = None  # that head, if it is known
 
     def data_received(self, data: bytes) -> None:
         """Bytes from the client."""
         if self._is_deaf:
             return
+        familiar = self._familiar
+        if familiar is None or not self._is_whole:
+            self._parse(data)
+            return
+        # The way of most: nothing is read but what differs from the request before.
+        body = familiar.body_in(data)
+        if body is None or not self._is_taken_again(body):
+            self._parse(data)
+
+    def _is_taken_again(self, body: bytes) -> bool:
+        """Take the request before this one once more, with another body, if there is room."""
+        headers, route, memory, size_bytes = self._headers, self._route, self.memory, len(body)
+        held_bytes = memory.held_bytes + size_bytes
+        if route is None or held_bytes > memory.bytes_max or size_bytes > self.body_bytes_max:
+            return False
+        exchange = self._make(self, self.url, headers)
+        exchange.begun_ns = self._now_ns()
+        exchange.body = body
+        exchange.held_bytes = size_bytes
+        memory.held_bytes = held_bytes
+        self._line_up(exchange)
+        try:
+            if headers.reader is not route:
+                welcome_of(route)(exchange)
+            route(exchange)
+        except Exception as error:
+            self._own_up(exchange, route, error)
+        return True
+
+    def _parse(self, data: bytes) -> None:
+        begins = self._is_whole
         unfinished = self.headers if self.owes_since else None
         try:
             self.parser.feed_data(data)
@@ -74,6 +99,8 @@ class FastProtocol(OrderedProtocol):
             self._refuse(InvalidRequest("this is not an HTTP/1.1 request"))
             return
         if self._is_whole:
+            if begins and self._may_recur:
+                self._familiar = head_of(data, self._length)
             return
         if not self.owes_since:
             self.owes_since = self.loop.time()
@@ -112,6 +139,8 @@ class FastProtocol(OrderedProtocol):
         self._length = b""
         self._is_whole = False
         self._is_in_head = True
+        self._may_recur = False
+        self._familiar = None
         self._fed_bytes = 0
         self.owes_since = 0.0
         self.owed_bytes = 0
@@ -130,7 +159,8 @@ class FastProtocol(OrderedProtocol):
         if self._is_deaf:
             return
         headers = self._headers
-        if headers.lines != self.headers:
+        is_new = headers.lines != self.headers
+        if is_new:
             headers = self._headers = Headers(self.headers)
         if b"expect" in headers:
             self.expect_100_continue = headers[b"expect"].lower() == b"100-continue"
@@ -147,10 +177,14 @@ class FastProtocol(OrderedProtocol):
         if self.memory.held_bytes + size_bytes > self.memory.bytes_max:
             self._refuse(NoRoom(NO_ROOM))
             return
-        self._begin_hot(type(self).exchange(self, self.url, headers), route)
+        exchange = self._make(self, self.url, headers)
+        self._begin_hot(exchange, route)
+        # Who has sent the same headers twice will do so again. Never what changes how it is read.
+        is_usual = exchange.is_kept_alive and not exchange.echo
+        self._may_recur = not is_new and is_usual and _UNUSUAL.isdisjoint(headers)
 
     def _begin_hot(self, exchange: Exchange, route: Route) -> None:
-        exchange.begun_ns = type(self).now_ns()
+        exchange.begun_ns = self._now_ns()
         self._exchange, self._route = exchange, route
         self._chunks = None
         if not self.parser.should_keep_alive():
@@ -168,16 +202,6 @@ class FastProtocol(OrderedProtocol):
             exchange.awaits_continue = True
             if self._turns[0] is exchange:
                 self._continue(exchange)
-
-    def _turn_away(self, exchange: Exchange, route: Route, error: Exception) -> None:
-        """Answer before the body has come, which nobody wants any more."""
-        is_short = int(self._length or 0) <= DROPPED_BYTES_MAX and not (
-            self.expect_100_continue or b"transfer-encoding" in exchange.headers
-        )
-        if is_short and exchange.is_kept_alive:
-            exchange.respond(*refusal(error, route, exchange.headers))
-        else:
-            self._refuse(error)
 
     def on_body(self, body: bytes) -> None:
         """A piece of the body."""
@@ -227,46 +251,14 @@ class FastProtocol(OrderedProtocol):
             if coding is not None:
                 self._unpack(exchange, coding)
             route(exchange)
-        except Exception as error:  # one request's fault is not the connection's
-            if not exchange.status:
-                exchange.respond(*refusal(error, route, exchange.headers))
+        except Exception as error:
+            self._own_up(exchange, route, error)
 
     def _unpack(self, exchange: Exchange, coding: bytes) -> None:
         packed = exchange.body
         exchange.body = decompress(packed, coding, bytes_max=self.body_bytes_max)
         if not self.hold(exchange, len(exchange.body) - len(packed)):
             raise NoRoom(NO_ROOM)
-
-    def refuse_dawdler(self) -> None:
-        """The rest of its request has not come in time."""
-        if self._turns or self._is_in_head or self._exchange is not None:
-            self._refuse(Dawdled("the rest of the request did not come in time"))
-        else:
-            self.transport.close()  # it has said nothing yet: there is nothing to answer
-
-    def _too_large(self) -> TooLarge:
-        return TooLarge(f"the body is larger than {self.body_bytes_max} bytes")
-
-    def _refuse(self, error: Exception) -> None:
-        """Answer, in turn, that the connection cannot go on, and listen no more."""
-        if self._is_deaf:
-            return
-        self._is_deaf = self._is_lingering = True
-        self._is_in_head = False
-        self._chunks = None
-        exchange, self._exchange = self._exchange, None
-        cycle: RequestResponseCycle | None = self.cycle
-        if (exchange and exchange.status) or (cycle is not None and cycle.response_complete):
-            self.transport.close()  # answered before all of it had come: there is no second answer
-            return
-        if exchange is None:
-            if self._turns and isinstance(last := self._turns[-1], ColdTurn):
-                self._drop_unfinished(last)
-            exchange = Exchange(self, b"", {})
-            self._turns.append(exchange)
-        exchange.is_kept_alive = False
-        exchange.awaits_continue = False
-        exchange.respond(*refusal(error, type(self).match(self.url), exchange.headers))
 
 
 def serve_protocol(

@@ -5,17 +5,28 @@ library stands here.
 """
 
 import argparse
-import os
 import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("allocator.cpp", "search.cpp"))
+
+def _beside(*names: str) -> tuple[Path, ...]:
+    return tuple(Path(__file__).with_name(name) for name in names)
+
+
+HEADERS = _beside("exported.hpp", "ground.hpp")
+SOURCES = _beside("ground.cpp", "onnxruntime.cpp", "search.cpp")
+TORCH_SOURCES = _beside("ground.cpp", "torch.cpp", "search.cpp")
+"""The same with a mouth for PyTorch: `backends/torch_allocator.py` builds it where it is needed."""
+
 LIBRARY = Path(__file__).with_name("libxirang_allocator.so")
 
 COMPILERS = ("c++", "g++", "clang++")
+ALWAYS = ("-std=c++17", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread")
 SANITIZE = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-omit-frame-pointer")
 
 
@@ -25,28 +36,41 @@ def compiler() -> str | None:
     return next((path for name in [*told[:1], *COMPILERS] if (path := shutil.which(name))), None)
 
 
-def compiled(target: Path = LIBRARY, *, is_sanitized: bool = False) -> str:
-    """Build the library; empty if it is there now, else in words why not."""
+def compiled(
+    target: Path = LIBRARY,
+    sources: Sequence[Path] = SOURCES,
+    *,
+    options: Sequence[str] = (),
+    is_sanitized: bool = False,
+) -> str:
+    """Build the library; empty if it is there now, else in words why not.
+
+    Args:
+        target: The library.
+        sources: What it is made of.
+        options: What the compiler has to be told of them.
+        is_sanitized: Whether it shall look for errors of its own while it runs.
+    """
     if sys.platform != "linux":
         return f"it is written for Linux, this is {sys.platform}"
     found = compiler()
     if found is None:
         return f"there is no C++ compiler; looked for {', '.join(COMPILERS)}"
     flags = SANITIZE if is_sanitized else ("-O2",)
-    # Under another name until it is whole: a server that starts just now must not load a half.
-    partial = target.with_name(f".{target.name}.{os.getpid()}")
-    command = [found, "-std=c++17", "-Wall", "-shared", "-fPIC", *flags, "-o", str(partial)]
+    command = [found, *ALWAYS, *flags, *map(str, sources), *options]
     try:
-        ended = subprocess.run(
-            [*command, *map(str, SOURCES), "-pthread"], capture_output=True, text=True, check=False
-        )
-        if ended.returncode:
-            return f"{found} failed: {ended.stderr.strip()[-2000:]}"
-        partial.replace(target)
+        # Elsewhere until it is whole: a server that starts just now must not load a half.
+        with TemporaryDirectory(prefix=".", dir=target.parent) as folder:
+            partial = Path(folder) / target.name
+            ended = subprocess.run(
+                [*command, "-o", str(partial)], capture_output=True, text=True, check=False
+            )
+            if ended.returncode:
+                return f"{found} failed: {ended.stderr.strip()[-2000:]}"
+            partial.chmod(0o755)  # whatever the mask says, nobody else writes into what is run
+            partial.replace(target)
     except OSError as error:
         return f"{found} failed: {error}"
-    finally:
-        partial.unlink(missing_ok=True)
     return ""
 
 

@@ -8,7 +8,7 @@ from xirang.memory.native.compile import LIBRARY
 
 
 class Run(ctypes.Structure):
-    """One run: how it shall go, and how it went; the fields are explained in allocator.cpp."""
+    """One run: how it shall go, and how it went; the fields are explained in ground.cpp."""
 
     _fields_ = [  # type: ignore[mutable-override]
         ("arena", c_int64),
@@ -33,7 +33,7 @@ class Run(ctypes.Structure):
 
 
 class Slots(ctypes.Structure):
-    """A plan's structure; `Structure` in allocator.cpp."""
+    """A plan's structure; `Structure` in ground.cpp."""
 
     _fields_ = [  # type: ignore[mutable-override]
         ("count", c_int64),
@@ -82,4 +82,7 @@ class Library:
         self.release.argtypes, self.release.restype = (c_void_p,), None
         # Searches for plans take seconds: the interpreter goes on meanwhile.
         self.search = ctypes.CDLL(str(path)).xirang_search
-        self.search.argtypes = (c_int64, *[c_void_p] * 4, c_int64, c_int64, c_void_p, c_void_p)
+        self.search.argtypes = (
+            *(c_int64, c_void_p, c_void_p, c_void_p, c_void_p),
+            *(c_int64, c_int64, c_bool, c_void_p, c_void_p),
+        )

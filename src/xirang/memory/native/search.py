@@ -10,27 +10,28 @@ from xirang.core.memory.planner import Search
 from xirang.core.memory.skyline import Skyline, Sought
 from xirang.memory.native.library import Library
 
-BLOCKS_MAX = 4096
-"""The search calls itself once a block; beyond so many the stack might not hold it."""
+SUM_MAX = 1 << 60
+"""What the sizes may come to; beyond, no sum could be relied on in 64 bits."""
 
 
 def search_in(library: Library) -> Callable[[Lifetimes], Search]:
-    """What `Planner` takes as `search`; very many blocks are left to the planner's own."""
+    """What `Planner` takes as `search`: finds what `Skyline.search` finds, in as many steps."""
 
     def search_of(lifetimes: Lifetimes) -> Search:
-        count = len(lifetimes)
-        if count > BLOCKS_MAX:
+        if lifetimes.sum_bytes > SUM_MAX:
             return Skyline(lifetimes).search
+        count = len(lifetimes)
         told = (lifetimes.starts, lifetimes.ends, lifetimes.sizes_bytes)
         arrays = [np.array(each, np.int64) for each in told]
 
-        def search(height: int, ranks: Sequence[int], steps_max: int) -> Sought:
+        def search(height: int, ranks: Sequence[int], steps_max: int, *, is_wary: bool) -> Sought:
             ranked, offsets, steps = np.array(ranks, np.int64), np.zeros(count, np.int64), c_int64()
             found = library.search(
                 count,
                 *[array.ctypes.data for array in (*arrays, ranked)],
-                height,
+                min(height, SUM_MAX),
                 steps_max,
+                is_wary,
                 offsets.ctypes.data,
                 byref(steps),
             )

@@ -1,4 +1,4 @@
-"""The door over grpcio, on the loop that the server runs on, with a puppet behind it."""
+"""The gRPC doors, ours and grpcio's, on the loop that the server runs on, a puppet behind them."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ from tests.frontends.test_doors import certificate
 from tritonclient.grpc import service_pb2 as pb, service_pb2_grpc
 
 from xirang.errors import InvalidSetting, TooBusy, XirangError
-from xirang.frontends.grpc import grpcio
-from xirang.frontends.grpc.grpcio import GrpcDoor
+from xirang.frontends.grpc import grpcio, talk
 from xirang.frontends.grpc.servicer import Servicer
+from xirang.frontends.grpc.settings import GrpcSettings, door_of
 
 DEADLINE_S = 30
 MIB = 1 << 20
@@ -47,13 +47,20 @@ def wish(identity="", size=2, model="echo"):
     return message
 
 
+@pytest.fixture(params=["own", "grpcio"], autouse=True)
+def server(request, monkeypatch):
+    monkeypatch.setattr(House, "server", request.param)
+
+
 class House:
     """A door that is open, and clients."""
+
+    server = "own"
 
     def __init__(self, service, **options):
         self.service = service
         settings = {"host": "127.0.0.1", "port": 0, "message_bytes_max": 4 * MIB}
-        self.door = GrpcDoor(Servicer(service), **settings | options)
+        self.door = door_of(self.server)(Servicer(service), GrpcSettings(**settings | options))
         self.serving = asyncio.ensure_future(self.door.serve())
         self.place = f"127.0.0.1:{self.door.port}"
 
@@ -136,7 +143,7 @@ def test_who_is_turned_away_is_told_when_to_come_back():
                 await house.stub.ModelInfer(wish())
             assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
             assert caught.value.details() == "Exceeds maximum queue size"
-            assert tuple(caught.value.trailing_metadata()) == ((grpcio.PUSHBACK, "7"),)
+            assert tuple(caught.value.trailing_metadata()) == (("grpc-retry-pushback-ms", "7"),)
 
     run(main())
 
@@ -207,6 +214,7 @@ def test_a_stream_is_answered_in_any_order_and_ends_when_all_are():
 
 def test_a_stream_does_not_take_more_than_it_may_hold(monkeypatch):
     monkeypatch.setattr(grpcio, "UNANSWERED_MAX", 4)
+    monkeypatch.setattr(talk, "UNANSWERED_MAX", 4)
 
     async def main():
         async with House(PuppetService()) as house:
@@ -265,8 +273,7 @@ def test_over_tls(tmp_path):
     chain, key = certificate(tmp_path)
 
     async def main():
-        pair = (key.read_bytes(), chain.read_bytes())
-        house = House(PuppetService(is_prompt=True), certificate=pair)
+        house = House(PuppetService(is_prompt=True), certificate=(str(chain), str(key)))
         trusted = grpc.ssl_channel_credentials(chain.read_bytes())
         async with house, grpc.aio.secure_channel(house.place, trusted) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)

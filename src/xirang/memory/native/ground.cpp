@@ -1,6 +1,6 @@
-// An allocator inside ONNX Runtime: what a run allocates gets the addresses that were planned for it.
+// The ground of the allocator: what a run allocates gets the addresses that were planned for it.
 //
-// ONNX Runtime asks on the thread that calls Run, so what holds for a run is kept by thread. Between
+// Runtimes ask on the thread that runs, so what holds for a run is kept by thread. Between
 // `xirang_begin` and `xirang_end` the k-th request gets the k-th slot of a plan, if it is no larger
 // and nobody lives there; else the lowest gap of the lease. A run that goes by its plan stays in its
 // lease, for the plan is held against the lease before it begins; one that does not may be larger
@@ -9,23 +9,21 @@
 //
 // Who lives is written down by arena, not by run: a block that outlives its run is never given to
 // another, whatever a plan says. Nothing here relies on a plan being right.
-//
-// A plain C interface without headers of ONNX Runtime: functions are found by their place in its
-// table, which is only ever appended to.
 
 #include <algorithm>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <cstdlib>
+#include <exception>
 #include <mutex>
-#include <new>
 #include <vector>
+
+#include "exported.hpp"
+#include "ground.hpp"
 
 namespace {
 
-constexpr int64_t kAlignment = 64;
-constexpr uint32_t kApiVersion = 16;
+using xirang::kAlignment;
+
 constexpr int kArenasMax = 1024;
 constexpr int64_t kNotOfThisRun = -1;
 
@@ -33,7 +31,8 @@ int64_t rounded(int64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * 
 
 // ------------------------------------------------------------------ what Python lays out
 
-// How large each slot is, and on which other slots it stands; see xirang/memory/structure.py.
+// How large each slot is, and on which other slots it stands; see xirang/memory/structure.py. What
+// has a slot of no bytes comes from the system.
 struct Structure {
   int64_t count;
   const int64_t* terms;         // six a slot: of 1, B, L, BL, BL², L²
@@ -87,6 +86,10 @@ class Arena {
   void* take(Run& run, int64_t bytes) {
     const int64_t size = rounded(bytes);
     const int64_t number = run.requests++;
+    if (number < run.count && run.sizes[number] == 0) {
+      ++run.hits;  // it outlives the run, so it shall not lie here
+      return nullptr;
+    }
     const std::lock_guard<std::mutex> guard(mutex_);
     int64_t begin = -1;
     if (number < run.count && size <= run.sizes[number]) {
@@ -207,46 +210,7 @@ void record(Run& run, int64_t event) {
   ++run.events_count;
 }
 
-// ------------------------------------------------------------------ as ONNX Runtime sees it
-
-struct OrtAllocator {
-  uint32_t version;
-  void* (*alloc)(OrtAllocator*, size_t);
-  void (*free)(OrtAllocator*, void*);
-  const void* (*info)(const OrtAllocator*);
-  void* (*reserve)(OrtAllocator*, size_t);
-};
-
-// Never null: ONNX Runtime does not look, it falls over.
-void* from_system(OrtAllocator*, size_t bytes) {
-  void* address = nullptr;
-  if (bytes > SIZE_MAX / 2 || posix_memalign(&address, kAlignment, std::max<size_t>(bytes, 1)))
-    throw std::bad_alloc();
-  return address;
-}
-
-void* allocate(OrtAllocator* self, size_t bytes) {
-  if (bytes == 0) return nullptr;
-  Run* run = current;
-  if (run == nullptr) return from_system(self, bytes);
-  if (run->requests == run->refuse_at || bytes > SIZE_MAX / 4) {
-    ++run->requests;
-    throw std::bad_alloc();
-  }
-  const int64_t size = static_cast<int64_t>(bytes);
-  void* address = arena_numbered(run->arena)->take(*run, size);
-  if (address == nullptr) {
-    address = from_system(self, bytes);
-    spilled.push_back({address, size, run->requests - 1});
-    run->spilled_bytes += size;
-  }
-  run->alive_bytes += size;
-  run->alive_peak_bytes = std::max(run->alive_peak_bytes, run->alive_bytes);
-  if (run->events_max > 0) record(*run, size);
-  return address;
-}
-
-// The number of a request that is given back, kNotOfThisRun if it was none of this thread's run.
+// The block that was given back; kNothing if it was none of this thread's run.
 Block given_back(void* address) {
   if (Arena* arena = arena_of(address)) {
     const Block block = arena->give_back(address);
@@ -255,59 +219,16 @@ Block given_back(void* address) {
   }
   Block block = kNothing;
   // At the end of a process weights are given back when `spilled` is gone already.
-  if (current == nullptr) {
-    std::free(address);
-    return block;
+  if (current != nullptr) {
+    const auto found = std::find_if(spilled.begin(), spilled.end(),
+                                    [&](const Spilled& one) { return one.address == address; });
+    if (found != spilled.end()) {
+      block = {0, 0, found->bytes, found->number};
+      spilled.erase(found);
+    }
   }
-  const auto found = std::find_if(spilled.begin(), spilled.end(),
-                                  [&](const Spilled& one) { return one.address == address; });
-  if (found != spilled.end()) {
-    block = {0, 0, found->bytes, found->number};
-    spilled.erase(found);
-  }
-  std::free(address);
+  xirang::to_system(address);
   return block;
-}
-
-void release(OrtAllocator*, void* address) {
-  if (address == nullptr) return;
-  const Block block = given_back(address);
-  Run* run = current;
-  if (run == nullptr || block.number == kNotOfThisRun) return;
-  run->alive_bytes -= block.bytes;
-  if (run->events_max > 0) record(*run, -block.number - 1);
-}
-
-struct OrtApiBase {
-  const void* (*get_api)(uint32_t);
-  const char* (*version)();
-};
-
-// Places in the table of functions.
-enum { kGetErrorMessage = 2, kCreateEnv = 3, kCreateCpuMemoryInfo = 69, kRegisterAllocator = 176 };
-
-const void* memory_info = nullptr;
-const void* info(const OrtAllocator*) { return memory_info; }
-OrtAllocator allocator = {kApiVersion, allocate, release, info, from_system};
-const char* fault = "ONNX Runtime has not called yet";
-
-const char* attach(const OrtApiBase* base) {
-  void* const* api = static_cast<void* const*>(base->get_api(kApiVersion));
-  if (api == nullptr) return "this ONNX Runtime has no interface of version 16";
-  const auto message = reinterpret_cast<const char* (*)(void*)>(api[kGetErrorMessage]);
-  const auto create_env =
-      reinterpret_cast<void* (*)(int, const char*, void**)>(api[kCreateEnv]);
-  const auto create_info =
-      reinterpret_cast<void* (*)(int, int, const void**)>(api[kCreateCpuMemoryInfo]);
-  const auto add = reinterpret_cast<void* (*)(void*, OrtAllocator*)>(api[kRegisterAllocator]);
-  void* env = nullptr;
-  constexpr int kLogErrors = 3, kDeviceAllocator = 0, kDefaultMemory = 0;
-  // The process has one environment; this hands it out once more.
-  if (void* status = create_env(kLogErrors, "xirang", &env)) return message(status);
-  if (void* status = create_info(kDeviceAllocator, kDefaultMemory, &memory_info))
-    return message(status);
-  if (void* status = add(env, &allocator)) return message(status);
-  return nullptr;
 }
 
 // What a slot takes: its polynomial, rounded up; never so large that sums of it pass 64 bits.
@@ -340,20 +261,46 @@ int64_t placed(const Structure& plan, Integer b, Integer l, int64_t* sizes, int6
 
 }  // namespace
 
-extern "C" {
+// ------------------------------------------------------------------ as runtimes ask
 
-// ONNX Runtime calls this when the library is given to it as one of custom operators.
-void* RegisterCustomOps(void*, const OrtApiBase* base) {
-  const std::lock_guard<std::mutex> guard(arenas_mutex);
-  if (fault != nullptr) fault = attach(base);
-  return nullptr;
+namespace xirang {
+
+void* allocate(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Run* run = current;
+  if (run == nullptr) return from_system(bytes);
+  if (run->requests == run->refuse_at || bytes > SIZE_MAX / 4) {
+    ++run->requests;
+    refuse(bytes);
+  }
+  const int64_t size = static_cast<int64_t>(bytes);
+  void* address = arena_numbered(run->arena)->take(*run, size);
+  if (address == nullptr) {
+    address = from_system(bytes);
+    spilled.push_back({address, size, run->requests - 1});
+    run->spilled_bytes += size;
+  }
+  run->alive_bytes += size;
+  run->alive_peak_bytes = std::max(run->alive_peak_bytes, run->alive_bytes);
+  if (run->events_max > 0) record(*run, size);
+  return address;
 }
 
-// Null if the allocator is in place, else why not.
-const char* xirang_fault() { return fault; }
+void release(void* address) {
+  if (address == nullptr) return;
+  const Block block = given_back(address);
+  Run* run = current;
+  if (run == nullptr || block.number == kNotOfThisRun) return;
+  run->alive_bytes -= block.bytes;
+  if (run->events_max > 0) record(*run, -block.number - 1);
+}
+
+}  // namespace xirang
+
+// ------------------------------------------------------------------ as Python calls it
 
 // The number of a range of addresses; -1 if there are too many.
-int64_t xirang_add_arena(void* base, int64_t size) {
+XIRANG_EXPORTED int64_t xirang_add_arena(void* base, int64_t size) {
   const std::lock_guard<std::mutex> guard(arenas_mutex);
   for (int i = 0; i < kArenasMax; ++i) {
     if (arenas[i].load() != nullptr) continue;
@@ -366,7 +313,7 @@ int64_t xirang_add_arena(void* base, int64_t size) {
 }
 
 // Forget a range; false if something still lives or runs there, for then it has to stay.
-bool xirang_remove_arena(int64_t number) {
+XIRANG_EXPORTED bool xirang_remove_arena(int64_t number) {
   const std::lock_guard<std::mutex> guard(arenas_mutex);
   Arena* arena = arena_numbered(number);
   if (arena == nullptr) return true;
@@ -378,8 +325,8 @@ bool xirang_remove_arena(int64_t number) {
 }
 
 // The sizes and offsets of a run's slots, and the height of all.
-int64_t xirang_place(const Structure* plan, int64_t rows, int64_t length, int64_t* sizes,
-                     int64_t* offsets) {
+XIRANG_EXPORTED int64_t xirang_place(const Structure* plan, int64_t rows, int64_t length,
+                                     int64_t* sizes, int64_t* offsets) {
   // Nobody runs that much, and products of three stay far from the end of 128 bits.
   constexpr int64_t kMost = 1 << 24;
   rows = std::clamp<int64_t>(rows, 0, kMost);
@@ -391,7 +338,8 @@ int64_t xirang_place(const Structure* plan, int64_t rows, int64_t length, int64_
 
 // From now on this thread's requests belong to the run. Without a plan `structure` is null. False,
 // and nothing has begun, if the plan is higher than the lease, or the arena is gone.
-bool xirang_begin(Run* run, const Structure* structure, int64_t rows, int64_t length) {
+XIRANG_EXPORTED bool xirang_begin(Run* run, const Structure* structure, int64_t rows,
+                                  int64_t length) {
   run->requests = run->hits = run->events_count = 0;
   run->alive_bytes = run->alive_peak_bytes = run->leftover_bytes = run->spilled_bytes = 0;
   run->height_bytes = run->reach_bytes = run->floor_bytes;
@@ -407,7 +355,7 @@ bool xirang_begin(Run* run, const Structure* structure, int64_t rows, int64_t le
   return true;
 }
 
-void xirang_end() {
+XIRANG_EXPORTED void xirang_end() {
   Run* run = current;
   if (run == nullptr) return;
   current = nullptr;
@@ -415,15 +363,13 @@ void xirang_end() {
   run->leftover_bytes = arena_numbered(run->arena)->leave();
 }
 
-// For tests: what ONNX Runtime would call.
-void* xirang_allocate(size_t bytes) {
+// For tests: what a runtime would call.
+XIRANG_EXPORTED void* xirang_allocate(size_t bytes) {
   try {
-    return allocate(&allocator, bytes);
-  } catch (const std::bad_alloc&) {
+    return xirang::allocate(bytes);
+  } catch (const std::exception&) {
     return nullptr;
   }
 }
 
-void xirang_release(void* address) { release(&allocator, address); }
-
-}  // extern "C"
+XIRANG_EXPORTED void xirang_release(void* address) { xirang::release(address); }
