@@ -14,6 +14,7 @@ from xirang.core.run import Done, Run, Trigger
 from xirang.engine.call import Answer, Ran
 from xirang.frontends.exchange import Exchange, MakeExchange
 from xirang.frontends.following import exchanges
+from xirang.frontends.headers import Headers
 from xirang.observe.outlet import Tally
 from xirang.observe.sampling import Sampler
 from xirang.observe.tracing import Times, Tracing
@@ -22,7 +23,9 @@ from xirang.observe.witness import Witness
 RATIO = 0.01
 REQUESTS = 200
 ROUNDS = 400
-HEADERS = {b"host": b"x", b"content-type": b"application/json", b"user-agent": b"bench"}
+HEADERS = Headers(
+    [(b"host", b"x"), (b"content-type", b"application/json"), (b"user-agent", b"bench")]
+)
 REQUEST = Request(7, "m", 0, 10**9)
 EVENT = RunEnded(
     Run(3, "m", 0, (REQUEST,) * 8, 8, 1, Trigger.WINDOW, 2 * 10**6, 10**6, 0, 0), Done(4000), 10**7

@@ -40,6 +40,7 @@ def test_a_callable_is_apart_unless_told_otherwise_and_has_one_process():
         assert (model.workers, model.hang_ns) == (model.executable, 7_000_000_000)
         outputs = model.executable.run({"command": np.zeros((1, 1), np.int64)}, ["process"])
         assert outputs["process"][0, 0] != os.getpid()
+        assert not model.workers.is_governed, "it allocates as it likes: no tiny runs"
     finally:
         model.workers.close()
 
@@ -58,6 +59,7 @@ def test_an_onnx_model_may_be_told_to_be_apart_and_is_probed_there(tmp_path):
     try:
         assert apart.signature == here.signature
         assert here.workers is None
+        assert apart.workers.is_governed
     finally:
         apart.workers.close()
 

@@ -6,6 +6,8 @@ from xirang.config import ModelSettings
 from xirang.errors import InvalidSetting
 from xirang.repository.discover import Kind, Source
 
+CALLABLES = frozenset({Kind.PYTHON, Kind.TRITON_PYTHON})
+
 
 def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable | None:
     """The model in a process; None if it shall run in this one.
@@ -18,7 +20,7 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
     """
     is_apart = settings.process == "yes"
     if settings.process == "auto":
-        is_apart = source.kind in {Kind.PYTHON, Kind.TRITON_PYTHON}
+        is_apart = source.kind in CALLABLES
     if not is_apart:
         if source.kind is Kind.TRITON_PYTHON:
             raise InvalidSetting(f"process of {source.name} is no; a model.py needs its own: auto")
@@ -30,7 +32,8 @@ def opened_apart(source: Source, settings: ModelSettings) -> IsolatedExecutable 
         threads=settings.threads,
         device=settings.device,
         options=dict(source.options),
-        is_governed=settings.memory_native,
+        # A callable allocates as it likes: there is nothing to be found out by tiny runs.
+        is_governed=settings.memory_native and source.kind not in CALLABLES,
     )
     return IsolatedExecutable(
         load, hang_s=settings.hang_s, resident_bytes_max=settings.worker_mib_max << 20
