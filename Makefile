@@ -28,7 +28,7 @@ check: setup     ## style, spelling, types, layers (seconds)
 	$(BIN)mypy --no-error-summary
 	@$(BIN)lint-imports --no-cache >.venv/layers.txt || { tail -n 40 .venv/layers.txt; exit 1; }
 
-test-fast: setup ## unit, property and short simulation tests (under a minute)
+test-fast: setup ## unit, property and short simulation tests (a minute on fast cores)
 	$(BIN)pytest -q -n 2 -m "not slow and not e2e"
 
 test: check models ## style, types, layers and every test, real servers on loopback included

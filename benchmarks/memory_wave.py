@@ -13,9 +13,11 @@ from math import prod
 from pathlib import Path
 from random import Random
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import monotonic, sleep
 
 import numpy as np
+import onnx
 
 from benchmarks.figures import Figure, print_figures
 from benchmarks.minilm import LENGTHS, SEED, Served, closed, opened
@@ -36,6 +38,9 @@ from xirang.repository.minilm import prepare
 MIB = 1 << 20
 ROOT = Path(__file__).parent.parent
 MODELS = ROOT / "models"
+VOCABULARY = 30_522
+"""Words of splade-tiny."""
+
 THREE = ("all-MiniLM-L6-v2", "paraphrase-MiniLM-L3-v2", "splade-tiny")
 
 COUNTED = ("--log-level=error",)
@@ -155,9 +160,9 @@ class House:
         assert self.scheduler.ledger is not None
         self.ledger = self.scheduler.ledger
 
-    def add(self, name: str, **claim: int) -> Model:
-        """Load a model and serve it; its claim may be changed."""
-        (source,) = discover([str(MODELS / name)])
+    def add(self, path: str | Path, **claim: int) -> Model:
+        """Load a model, by its name or where it lies, and serve it; its claim may be changed."""
+        (source,) = discover([str(MODELS / path)])
         model = load(source, ModelSettings(), clock=MonotonicClock()).model
         assert model.claim is not None
         model.claim = replace(model.claim, **claim)
@@ -226,25 +231,46 @@ async def three(seconds: float) -> list[Figure]:
 
 
 async def large_output() -> list[Figure]:
-    """Half a gigabyte of output, where a model may have 300 MiB."""
+    """Half a gigabyte of scores, where a model may have 300 MiB: on the way, and as its output."""
+    figures = []
+    with TemporaryDirectory() as folder:
+        with_scores(MODELS / "splade-tiny", Path(folder) / "splade-scores")
+        for what, path in (("scores", MODELS / "splade-tiny"), ("output", Path(folder))):
+            figures += await _large(what, path)
+    return figures
+
+
+async def _large(what: str, path: Path) -> list[Figure]:
     house = House()
     async with house.engine:
-        model = house.add("splade-tiny", limit_bytes=300 * MIB)
+        model = house.add(path, limit_bytes=300 * MIB)
         begin, failures = monotonic(), 0
         try:
             await house.ask(model, 32, 128)
         except Exception as error:  # whatever it is, it is a failure
             print(f"       {error}")
             failures += 1
-        account = house.ledger.accounts[model.name]
-        most = account.predicted_bytes / MIB
+        most = house.ledger.accounts[model.name].predicted_bytes / MIB
         print(
             f"       answered in {monotonic() - begin:.1f} s, in leases of {most:.0f} MiB at most"
         )
     return [
-        Figure("500 MB of output in 300 MiB: failures", failures, 0, False),
+        Figure(f"500 MB of {what} in 300 MiB: failures", failures, 0, False),
         Figure("… its largest lease", most, 300, False, "MiB"),
     ]
+
+
+def with_scores(model: Path, target: Path) -> None:
+    """The same model, which also gives what it has of each word at each position."""
+    graph = onnx.load(model / "model.onnx")
+    words = {each.name for each in graph.graph.initializer if tuple(each.dims) == (VOCABULARY,)}
+    (scored,) = [node for node in graph.graph.node if words & set(node.input)]
+    shape = ["batch", "length", VOCABULARY]
+    graph.graph.output.append(
+        onnx.helper.make_tensor_value_info(scored.output[0], onnx.TensorProto.FLOAT, shape)
+    )
+    target.mkdir()
+    onnx.save(graph, target / "model.onnx")
 
 
 async def shapes(count: int, runs: int) -> list[Figure]:

@@ -11,6 +11,8 @@ from xirang.errors import InvalidSetting
 from xirang.plan import TracedModel, traced_model
 from xirang.repository.discover import discover
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--batch", "1", "4", "--length", "32", "64", "--budget", "0.01")
 
 

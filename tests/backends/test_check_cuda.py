@@ -17,6 +17,8 @@ from xirang.errors import InvalidSetting  # noqa: E402
 from xirang.memory.arena import NoMemory  # noqa: E402
 from xirang.memory.cuda_driver import CudaDriver  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SLABS = 160
 
 

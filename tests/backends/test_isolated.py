@@ -20,6 +20,8 @@ from xirang.backends.isolated.segment import written
 from xirang.backends.onnx import OnnxExecutable
 from xirang.errors import InvalidRequest, InvalidSetting
 
+pytestmark = pytest.mark.slow
+
 NOTHING, KILL, EXIT, HANG, LEAK, CRASH, RAISE = range(7)
 
 

@@ -23,6 +23,8 @@ from xirang.memory.native import compile as building  # noqa: E402
 from xirang.memory.native.compile import LIBRARY  # noqa: E402
 from xirang.memory.room import Ground  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 START = "from xirang.backends.torch_allocator import allocator; print(allocator() is not None)"
 
 

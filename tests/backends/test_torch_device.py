@@ -21,6 +21,8 @@ from xirang.backends.torch_study import Feed  # noqa: E402
 from xirang.memory.arena import NoMemory  # noqa: E402
 from xirang.memory.cuda_arena import SLAB_BYTES  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SLABS = 256
 RESERVED = SLABS * SLAB_BYTES
 CAPTURED = ("encoder", "in place", "pieces", "turned", "longer")

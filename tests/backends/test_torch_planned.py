@@ -22,6 +22,8 @@ from xirang.core.memory.polynomial import Polynomial  # noqa: E402
 from xirang.errors import InvalidRequest  # noqa: E402
 from xirang.memory.arena import HostArena, NoMemory  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 TINY = [(rows, length) for rows in (1, 2, 3) for length in (8, 16, 24)]
 SHAPES = [(1, 1), (1, 8), (5, 7), (16, 33), (32, 64), (3, 200), (64, 12)]
 ARENA_BYTES = 1 << 30

@@ -26,6 +26,8 @@ from xirang.backends.torch import torch_file  # noqa: E402
 from xirang.backends.torch_allocations import taken_bytes  # noqa: E402
 from xirang.memory.arena import HostArena, NoMemory  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SHAPES = [(1, 1), (1, 8), (5, 7), (16, 33), (32, 64), (3, 200), (64, 12)]
 FLOATS = {"x": ("FP32", ["tokens", 4])}
 SIDE = 32

@@ -10,6 +10,8 @@ from xirang.lab.load import run_point, run_point_apart
 from xirang.lab.load.client import Target
 from xirang.lab.load.plan import ArrivalPlan, ClosedLoop, OpenLoop
 
+pytestmark = pytest.mark.slow
+
 
 class Echo(asyncio.Protocol):
     """Answers each POST with its body, and /metrics with a counted page."""

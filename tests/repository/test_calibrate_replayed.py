@@ -26,6 +26,8 @@ from xirang.memory.room import InstanceRoom  # noqa: E402
 from xirang.repository.discover import discover  # noqa: E402
 from xirang.repository.load import load  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SIDE = 48
 SLAB = 64 << 10
 

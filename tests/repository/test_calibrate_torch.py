@@ -24,6 +24,8 @@ from xirang.engine.info import describe  # noqa: E402
 from xirang.repository.discover import discover  # noqa: E402
 from xirang.repository.load import load  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def encoder(tmp_path_factory):

@@ -65,10 +65,12 @@ def test_on_another_machine_the_law_is_scaled(factor):
     assert began.predict_ns(rows=8, length=64) == pytest.approx(expected, rel=1e-3)
 
 
-def test_a_law_that_does_not_fit_at_all_is_fitted_anew():
+def test_a_law_that_does_not_fit_at_all_is_fitted_anew(caplog):
+    caplog.set_level("INFO")
     saved, true = learned(100e6), learned(1e4, 0.0, 1e5)
     began = settled(saved, samples_of(true))
     assert began is not saved
+    assert "fitted anew" in caplog.text
     assert began.predict_ns(rows=4, length=32) == pytest.approx(
         true.predict_ns(rows=4, length=32), rel=0.05
     )

@@ -24,6 +24,8 @@ from xirang.engine.info import describe  # noqa: E402
 from xirang.repository.discover import discover  # noqa: E402
 from xirang.repository.load import load  # noqa: E402
 
+pytestmark = pytest.mark.slow
+
 SLAB_BYTES, SLABS = 2 << 20, 128
 GRAPHS_BYTES = 64 << 20
 

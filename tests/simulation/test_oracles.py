@@ -26,6 +26,8 @@ from xirang.lab.oracles.enumerated import most_on_time_of_few
 from xirang.lab.oracles.queues import batch_latency, single_latency
 from xirang.lab.workload import Choice, Demands, Lognormal, Poisson, Workload
 
+pytestmark = pytest.mark.slow
+
 PATIENT = Choice((10**15,))
 RUN_NS = [round(GPU.run_ns(rows=rows, length=1)) for rows in range(1, GPU_BATCH + 1)]
 

@@ -13,6 +13,8 @@ from xirang.lab.simulator import Simulator
 from xirang.lab.simulator_result import Tally
 from xirang.lab.workload import Choice, Demands, Gamma, Lognormal, Poisson, Workload
 
+pytestmark = pytest.mark.slow
+
 RIVALS = [name for name in ALL if name != "ours"]
 BUDGETS = Choice((60 * MS, 200 * MS, 1000 * MS))
 TEXTS = Lognormal(30, 0.92, 3, 512)

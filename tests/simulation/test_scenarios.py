@@ -29,6 +29,8 @@ from xirang.lab.workload import (
     Workload,
 )
 
+pytestmark = pytest.mark.slow
+
 TEXTS = Lognormal(30, 0.92, 3, 512)
 BUDGETS = Choice((200 * MS, 500 * MS, 1000 * MS), (0.5, 0.3, 0.2))
 PRIORITIES = Choice((1, 2, 3), (0.2, 0.5, 0.3))

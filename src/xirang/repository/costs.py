@@ -60,7 +60,10 @@ def settled(
         probed: All sizes, measured at an earlier start: of use where a few tell that what was
             saved is of another model.
     """
-    if saved is None or (samples and not _is_law_of(saved, samples)):
+    fits = saved is None or not samples or _is_law_of(saved, samples)
+    if not fits:
+        log.info("what was learned of run times does not fit a few runs now: it is fitted anew")
+    if saved is None or not fits:
         cost = CostModel()
         if probed or samples:
             cost.fit(probed or samples)
