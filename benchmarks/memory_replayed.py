@@ -49,12 +49,12 @@ def figures() -> Iterator[Figure]:
         warnings.simplefilter("ignore")
         tiny = [(rows, length) for rows in (1, 2, 3) for length in (8, 16, 24)]
         lengths = (8, 16, 32, 64, 128, 256, 512)
-        yield from _of("eager encoder", _Pair(*_encoder(), _texts, tiny, lengths), TEXTS)
+        yield from _of("eager encoder", _Pair(*_encoder(), texts, tiny, lengths), TEXTS)
         rows = [(rows, 1) for rows in (1, 2, 3)]
         yield from _of("eager network", _Pair(*_network(), _pictures, rows, (1,)), PICTURES)
         text = _text_script(Path(folder) / "text.pt")
         yield from _of(
-            "encoder in TorchScript", _Pair(*text, _texts, tiny, lengths), TEXTS, bound=0.8
+            "encoder in TorchScript", _Pair(*text, texts, tiny, lengths), TEXTS, bound=0.8
         )
         script = _script(Path(folder) / "m.pt")
         yield from _of("network in TorchScript", _Pair(*script, _pictures, rows, (1,)), PICTURES)
@@ -130,7 +130,7 @@ def _at(pair: _Pair, size: Size) -> tuple[bool, float, int, float, float]:
     hits = run.hits / run.requests
     alive = taken_bytes(alone) + sum(x.nbytes for x in inputs.values())
     peak = pair.footprint.peak_bytes(*size) / alive
-    return same, hits, _faults(planned), peak, _time(planned, alone)
+    return same, hits, _faults(planned), peak, time_ratio(planned, alone)
 
 
 def _faults(act: Callable[[], object]) -> int:
@@ -139,7 +139,7 @@ def _faults(act: Callable[[], object]) -> int:
     return getrusage(RUSAGE_THREAD).ru_minflt - before
 
 
-def _time(planned: Callable[[], object], alone: Callable[[], object]) -> float:
+def time_ratio(planned: Callable[[], object], alone: Callable[[], object]) -> float:
     """Of pairs in turns."""
     count = max(5, min(60, int(0.4 / _seconds(alone))))
     pairs = [(_seconds(planned), _seconds(alone)) for _ in range(count)]
@@ -152,7 +152,8 @@ def _seconds(act: Callable[[], object]) -> float:
     return thread_time() - begin
 
 
-def _texts(rows: int, length: int) -> Inputs:
+def texts(rows: int, length: int) -> Inputs:
+    """Some, of which the first is half padding."""
     dice = np.random.default_rng(rows * length)
     mask = np.ones((rows, length), np.int64)
     mask[0, length // 2 + 1 :] = 0
@@ -168,14 +169,14 @@ SAYS_PICTURE = {"x": ("FP32", [3, SIDE, SIDE])}, {"scores": ("FP32", [10])}
 
 
 def _encoder():
-    return _modules(_texts_module(), *SAYS_TEXT)
+    return _modules(_module_oftexts(), *SAYS_TEXT)
 
 
 def _network():
     return _modules(_residual(), *SAYS_PICTURE)
 
 
-def _texts_module():
+def _module_oftexts():
     import torch
     from tests.support.planned_models import Encoder
 
@@ -201,8 +202,8 @@ def _modules(module, inputs, outputs):
 def _text_script(path: Path):
     import torch
 
-    example = tuple(torch.from_numpy(x) for x in _texts(3, 24).values())
-    return _saved(torch.jit.trace(_texts_module(), example, check_trace=False), path, *SAYS_TEXT)
+    example = tuple(torch.from_numpy(x) for x in texts(3, 24).values())
+    return _saved(torch.jit.trace(_module_oftexts(), example, check_trace=False), path, *SAYS_TEXT)
 
 
 def _script(path: Path):

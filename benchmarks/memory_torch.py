@@ -6,13 +6,12 @@ and as PyTorch runs it, in turns, so that both see the same machine.
 
 import warnings
 from collections.abc import Callable, Iterator
-from statistics import median
-from time import thread_time
 
 import numpy as np
 
 from benchmarks import memory_replayed
 from benchmarks.figures import Figure, print_figures
+from benchmarks.memory_replayed import texts, time_ratio
 from xirang.core.memory.polynomial import Polynomial
 from xirang.memory.arena import HostArena
 from xirang.tensors.tensor import Array
@@ -51,7 +50,7 @@ class _Pair:
 
         program = _program(is_whole=is_whole)
         self.module = program.module()
-        feeds = [Feed(*size, _inputs(*size)) for size in TINY]
+        feeds = [Feed(*size, texts(*size)) for size in TINY]
         taken = [Polynomial((0, 0, 0, 8, 0, 0))] * 2
         found = study(program, lambda x: self.module(*x.values()), feeds, taken, LENGTHS)
         print(f"       {found.says}")
@@ -64,7 +63,7 @@ class _Pair:
         """Inputs in the arena, and what runs them there."""
         import torch
 
-        inputs = _inputs(rows, length)
+        inputs = texts(rows, length)
         self.room.open(rows, length, self.footprint.peak_bytes(rows, length))
         placed = {name: self.room.take(a.shape, a.dtype) for name, a in inputs.items()}
         for name, array in inputs.items():
@@ -84,7 +83,7 @@ def _compared(name: str, pair: _Pair) -> Iterator[Figure]:
         with torch.inference_mode():
             (given,), expected = planned(), alone()
             largest = max(largest, float((given - expected).abs().max() / expected.abs().max()))
-            peak, ratio = _peak(pair, planned, alone, rows, length), _time(planned, alone)
+            peak, ratio = _peak(pair, planned, alone, rows, length), time_ratio(planned, alone)
         print(f"       {rows} × {length}: peak {peak:.3f}, time {ratio:.3f} of PyTorch's own")
         times.append(ratio)
         if rows * length >= LARGE:
@@ -107,29 +106,8 @@ def _peak(
     foreseen = pair.footprint.peak_bytes(rows, length)
     outside = pair.footprint.outside_bytes(rows, length)
     assert taken_bytes(planned) <= outside, "more lies outside of the plan than was foreseen"
-    inputs = sum(array.nbytes for array in _inputs(rows, length).values())
+    inputs = sum(array.nbytes for array in texts(rows, length).values())
     return foreseen / (inputs + taken_bytes(alone))
-
-
-def _time(planned: Callable[[], object], alone: Callable[[], object]) -> float:
-    """Of pairs in turns."""
-    once = _seconds(alone)
-    count = max(5, min(40, int(0.5 / once)))
-    pairs = [(_seconds(planned), _seconds(alone)) for _ in range(count)]
-    return median(one / other for one, other in pairs)
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    begin = thread_time()
-    act()
-    return thread_time() - begin
-
-
-def _inputs(rows: int, length: int) -> Inputs:
-    dice = np.random.default_rng(rows * length)
-    mask = np.ones((rows, length), np.int64)
-    mask[0, length // 2 + 1 :] = 0
-    return {"ids": dice.integers(0, WORDS, (rows, length)), "mask": mask}
 
 
 def _program(*, is_whole):

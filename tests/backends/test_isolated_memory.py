@@ -15,6 +15,7 @@ from tests.support.native import needs_native
 from tests.support.wire import until
 
 from xirang.backends.executable import WorkerDied, footprint_of
+from xirang.backends.isolated.executable import IsolatedExecutable
 from xirang.backends.isolated.leases import WorkerFootprint
 from xirang.backends.isolated.life import Life, LifeEnded
 from xirang.backends.isolated.messages import Raised
@@ -338,19 +339,25 @@ def leased(engine):
     return [share["leased_bytes"] for share in engine.memory()["shares"]]
 
 
-def test_a_lease_is_held_until_a_hung_process_is_ended_and_given_back_once(path, here):
+def test_a_lease_is_held_until_a_hung_process_is_ended_and_given_back_once(path, here, monkeypatch):
     model = loaded(path, hang_s=1.0)
     engine = engine_with(model)
+    held, run = [], IsolatedExecutable.run
+
+    def noted(*arguments):
+        held.append(leased(engine))
+        return run(*arguments)
 
     async def main():
         async with engine:
             await answered(engine, model.name, here, [SHAPE])
             (process,) = model.workers.process_ids
             os.kill(process, signal.SIGSTOP)
-            running = asyncio.ensure_future(engine.infer(model.name, inputs_of(here, SHAPE)))
-            while leased(engine) == [0]:  # noqa: ASYNC110 - the loop has its turn
-                await asyncio.sleep(0)
-            outputs = await running  # the process is ended, and the run made again in another
+            monkeypatch.setattr(IsolatedExecutable, "run", noted)
+            # The process is ended, and the run made again in another.
+            outputs = await engine.infer(model.name, inputs_of(here, SHAPE))
+            assert len(held) == 2
+            assert min(held) > [0]
             np.testing.assert_array_equal(outputs["hidden"], expected(here, SHAPE))
             assert leased(engine) == [0]
             assert model.workers.restarts == 1

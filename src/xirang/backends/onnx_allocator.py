@@ -17,6 +17,7 @@ from xirang.memory.arena import HostArena
 from xirang.memory.native.compile import LIBRARY
 from xirang.memory.native.library import Library
 from xirang.memory.room import Ground
+from xirang.memory.trial import fault_in
 
 log = logging.getLogger(__name__)
 
@@ -92,34 +93,18 @@ def _fault(library: Library) -> str:
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     govern(options, library)
     session = ort.InferenceSession(_MODEL, options, providers=["CPUExecutionProvider"])
+    x = np.arange(1000, dtype=np.float32)
+
+    def is_right() -> bool:
+        (y,) = session.run(None, {"x": x})
+        return bool((y == 2 * x * x + 2 * x).all())
+
     arena = HostArena(1 << 20)
-    try:
-        return _self_test(session, Ground(library, arena))
+    try:  # its errors share no public base class
+        ground = Ground(library, arena)
+        return fault_in(ground, is_right, refusal=Exception, runtime="ONNX Runtime")
     finally:
         arena.close()
-
-
-def _self_test(session: Any, ground: Ground) -> str:
-    """Runs in the arena, is refused, and runs again."""
-    x = np.arange(1000, dtype=np.float32)
-    ground.run.lease_bytes = ground.arena.reserved_bytes
-    for refuse_at in (-1, 0, -1):
-        ground.run.refuse_at = refuse_at
-        ground.begin(None, 0, 0)
-        try:
-            (y,) = session.run(None, {"x": x})
-            is_right = bool((y == 2 * x * x + 2 * x).all())
-            del y
-        except Exception:  # its errors share no public base class
-            is_right = refuse_at == 0
-        finally:
-            ground.end()
-        told = ground.run
-        if not is_right:
-            return "a small model gives wrong answers with it"
-        if not told.requests or told.leftover_bytes or (refuse_at < 0 and not told.reach_bytes):
-            return "ONNX Runtime does not ask it"
-    return ""
 
 
 def _share() -> bool:

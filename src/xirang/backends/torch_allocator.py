@@ -12,6 +12,7 @@ import os
 import stat
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from xirang.memory.arena import HostArena
 from xirang.memory.native.compile import HEADERS, TORCH_SOURCES, compiled
 from xirang.memory.native.library import Library
 from xirang.memory.room import Ground
+from xirang.memory.trial import fault_in
 
 log = logging.getLogger(__name__)
 
@@ -105,37 +107,28 @@ def _fault(library: Library) -> str:
 
     if fault := library.fault():
         return str(fault.decode(errors="replace"))
+    x = torch.arange(1000.0) / 1000
+    # oneDNN computes the last step, and asks without tensors where it has to.
+    ways = (lambda: (x + x) * x + (x + x), lambda: torch.nn.functional.gelu(x.reshape(10, 100)))
     arena = HostArena(1 << 20)
     try:
+        ground = Ground(library, arena)
         with torch.inference_mode():
-            return _self_test(torch, Ground(library, arena))
+            return "".join(_fault_of(way, ground) for way in ways)
     finally:
         arena.close()
 
 
-def _self_test(torch: Any, ground: Ground) -> str:
-    """Runs in the arena, is refused, and runs again."""
-    x = torch.arange(1000.0) / 1000
-    # oneDNN computes the last step, and asks without tensors where it has to.
-    ways = (lambda: (x + x) * x + (x + x), lambda: torch.nn.functional.gelu(x.reshape(10, 100)))
-    for way in ways:
-        expected = way()  # type: ignore[no-untyped-call]
-        ground.run.lease_bytes = ground.arena.reserved_bytes
-        for refuse_at in (-1, 0, -1):
-            ground.run.refuse_at = refuse_at
-            ground.begin(None, 0, 0)
-            try:
-                is_right = torch.equal(way(), expected)  # type: ignore[no-untyped-call]
-            except torch.OutOfMemoryError:
-                is_right = refuse_at == 0
-            finally:
-                ground.end()
-            told = ground.run
-            if not is_right:
-                return "a small function gives wrong answers with it"
-            if not told.requests or told.leftover_bytes or (refuse_at < 0 and not told.reach_bytes):
-                return "PyTorch does not ask it"
-    return ""
+def _fault_of(way: Callable[[], Any], ground: Ground) -> str:
+    import torch
+
+    expected = way()
+    return fault_in(
+        ground,
+        lambda: torch.equal(way(), expected),
+        refusal=torch.OutOfMemoryError,
+        runtime="PyTorch",
+    )
 
 
 def main() -> int:
